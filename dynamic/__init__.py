@@ -23,6 +23,7 @@ from . import transforms as transforms
 from . import types as types
 from ._base.pool import get_num_threads, set_num_threads
 from ._core.config import show_config
+from ._prefetch import prefetch
 from .context import (
     EvalContext,
     EvalMode,
@@ -225,6 +226,7 @@ __all__ = [
     "peek_image_shape",
     "per_frame",
     "permute_batch",
+    "prefetch",
     "random_bbox_crop",
     "random_crop_generator",
     "random_resized_crop",

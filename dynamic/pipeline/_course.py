@@ -10,12 +10,13 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from dynamic import ArgumentError
+from dynamic._base.ahead import Ahead
 from dynamic._base.locks import new_lock
+from dynamic._base.places import is_ahead
 from dynamic._base.state import JSON
 from dynamic.readers._answers import Answers
 from dynamic.readers._reader import LastBatch
 
-from ._ahead import Ahead
 from ._fed import Fed
 from ._graph import End, Ended, Graph, Step, current, of_pipeline, own_state, seed_here
 from ._nodes import Drawn, drawing
@@ -134,6 +135,9 @@ class Course:
 
     def alone(self) -> AbstractContextManager[Any]:
         """A lock that one thread holds at a time."""
+        if is_ahead():
+            hint = "A pipeline makes its batches ahead by itself: iterate it without prefetch()."
+            raise ArgumentError("prefetch", "iterable", "a loop over readers", "one that runs a pipeline", hint)
         if current.get()() is self._whose() and drawing.get() is not self._drawn:
             raise RuntimeError("Pipeline: what needs a batch cannot be asked for in its own function, which makes it.")
         return self._lock

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dynamic import ArgumentError, Batch, ExternalSource, StateMismatch
+from dynamic._base.ahead import Ahead
 from dynamic._base.state import JSON, way_back
 from dynamic.errors import shown
 from dynamic.readers._place import Place
@@ -28,7 +29,6 @@ from dynamic.readers._reader import (
     steps_of_epoch,
 )
 
-from ._ahead import Ahead
 from ._graph import Ended, Graph, Step, of_pipeline
 from ._pipeline import Pipeline
 from ._run import OWN, columns

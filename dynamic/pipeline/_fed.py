@@ -141,7 +141,7 @@ class _FedSource(_Source):
         try:
             return super()._own(given)
         except ArgumentError as error:
-            self._fed.refuse(self._label, self._iteration)
+            self._fed.refuse(self._label, self._here.iteration)
             argument, expected = error.argument.replace("source", "data"), error.expected.replace("one that gives ", "")
             raise ArgumentError("Pipeline.feed_input", argument, expected, error.got, error.hint) from error
 

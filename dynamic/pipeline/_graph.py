@@ -356,7 +356,7 @@ class Graph:
             if isinstance(made, ExternalSource) and made._answers is not None:
                 made._answers = self._answers.setdefault(name, made._answers)
                 if self._hold and made._answers.held is None:
-                    made._answers.held = made._sample
+                    made._answers.held = made._place.sample
             self.sources[name] = made
             if isinstance(made, Reader):
                 self._begun[name] = made._progress

@@ -16,7 +16,6 @@ from dynamic.readers._answers import Answers
 from dynamic.readers._checks import natural
 from dynamic.readers._reader import Reader
 
-from ._ahead import depth_of
 from ._calls import seed_of
 from ._course import Course
 from ._drawing import Drawing, of_function
@@ -25,7 +24,7 @@ from ._nodes import DataNode
 from ._output import Declared
 from ._rest import Rest
 from ._run import ITERATOR, Outputs
-from ._settings import Settings
+from ._settings import Settings, depth_of
 
 __all__ = ["Pipeline"]
 

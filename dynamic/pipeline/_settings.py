@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from dynamic import ArgumentError
+from dynamic.errors import shown
+from dynamic.readers._checks import natural
 
-__all__ = ["ARGUMENTS", "SETTINGS", "Settings"]
+__all__ = ["ARGUMENTS", "SETTINGS", "Settings", "depth_of"]
 
 #: The arguments of `Pipeline` that make a difference.
 ARGUMENTS = (
@@ -109,3 +111,14 @@ class Settings:
 
     def start_py_workers(self) -> None:
         """Makes no difference: sources are called in this process, ahead of the consumer."""
+
+
+def depth_of(given: Any) -> int:
+    """How many things are made ahead, as the argument `prefetch_queue_depth` of a pipeline says it."""
+    if isinstance(given, Mapping):
+        if given.keys() != {"cpu_size", "gpu_size"}:
+            expected = "a number, or a dict with 'cpu_size' and 'gpu_size'"
+            raise ArgumentError("Pipeline", "prefetch_queue_depth", expected, shown(dict(given)))
+        natural("Pipeline", "prefetch_queue_depth", given["gpu_size"], 0)
+        given = given["cpu_size"]
+    return natural("Pipeline", "prefetch_queue_depth", given, 0)

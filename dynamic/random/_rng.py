@@ -12,11 +12,12 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, TypeAlias
 
 import numpy
 
+from dynamic._base import places
 from dynamic._base.locks import new_lock
 from dynamic._base.state import State, untold
 from dynamic.data import Batch, Tensor
@@ -24,7 +25,7 @@ from dynamic.errors import ArgumentError, StateError, shown
 
 from ._philox import Draw, sample_steps, words
 
-__all__ = ["RNG", "Keyed", "Source", "Turn", "get_default_rng", "set_seed", "source"]
+__all__ = ["RNG", "Keyed", "Source", "Turn", "get_default_rng", "lent_default", "set_seed", "source"]
 
 _ALGORITHM = "philox4x32-10"
 _FORM = re.compile(r"Philox_([0-9A-Fa-f]{16})_([0-9A-Fa-f]{16}):([0-9A-Fa-f]{16})_([0-3])")
@@ -58,7 +59,7 @@ class RNG:
     (546353992, 'Philox_00000000000004D2_0000000000000000:0000000000000000_1')
     """
 
-    __slots__ = ("__weakref__", "_key", "_place", "_window")
+    __slots__ = ("__weakref__", "_at", "_window")
 
     def __init__(self, seed: int | None = None, state: State | str | None = None) -> None:
         self._window: tuple[int, int, list[int]] = (-1, 0, [])  # key, place and words of what was computed ahead
@@ -66,14 +67,14 @@ class RNG:
             if seed is not None:
                 hint = "The key of a state is its seed."
                 raise ArgumentError("RNG", "seed", "None where a state is given", shown(seed), hint)
-            self._key, self._place = _parsed(state)
+            self._at = _parsed(state)
         else:
-            self._key, self._place = _random_seed() if seed is None else _checked_seed("RNG", seed), 0
+            self._at = _random_seed() if seed is None else _checked_seed("RNG", seed), 0
 
     @property
     def seed(self) -> int:
         """The seed, which is the key of the generator and part of every state. Setting it starts its stream anew."""
-        return self._key
+        return self._here[0]
 
     @seed.setter
     def seed(self, value: int) -> None:
@@ -101,7 +102,8 @@ class RNG:
         if count < 0:
             raise ArgumentError("RNG.advance", "n", "an integer of 0 or more", shown(n))
         with _lock:
-            self._place = (self._place + count) % _PERIOD
+            key, place = self._here
+            _at.__set__(self, (key, (place + count) % _PERIOD))
 
     def clone(self) -> RNG:
         """A stream of its own that continues from here."""
@@ -139,17 +141,16 @@ class RNG:
             raise ArgumentError("RNG.keyed", "epoch", "an integer in [0, 2**64)", shown(epoch))
         if origin is not None:
             ids = numpy.asarray(origin.ids, numpy.uint64)
-            return Keyed(self._key, int(epoch), ids, single=isinstance(samples, Tensor))
+            return Keyed(self.seed, int(epoch), ids, single=isinstance(samples, Tensor))
         ids = _checked_ids(samples)
-        return Keyed(self._key, int(epoch), ids.reshape(-1), single=not ids.ndim)
+        return Keyed(self.seed, int(epoch), ids.reshape(-1), single=not ids.ndim)
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> str:
         """The place as DALI writes it: key, upper and lower half of the counter, and the word in its block."""
-        with _lock:
-            key, place = self._key, self._place
+        key, place = self._here
         counter, word = divmod(place, 4)
         return f"Philox_{key:016X}_{counter >> 64:016X}:{counter & _MASK64:016X}_{word}"
 
@@ -196,21 +197,24 @@ class RNG:
     @property
     def turn(self) -> tuple[int, int]:
         """The key of the next draw, to be given back."""
-        with _lock:
-            return self._key, self._place
+        return self._here
 
     def give_back(self, turn: Any) -> None:
         """Go back to before a draw, as if there had been none; not where others have drawn since."""
         key, place = turn
         with _lock:
-            if (self._key, self._place) == (key, (place + _PER_CALL) % _PERIOD):
-                self._place = place
+            if self._here == (key, (place + _PER_CALL) % _PERIOD):
+                _at.__set__(self, (key, place))
 
     def _take(self, count: int) -> tuple[tuple[int, int], list[int]]:
         """The key and the place so far, and the next words."""
         with _lock:
-            key, place = self._key, self._place
-            self._place = (place + count) % _PERIOD
+            if places.makers:
+                key, place = self._here
+                _at.__set__(self, (key, (place + count) % _PERIOD))
+            else:
+                key, place = self._at
+                self._at = key, (place + count) % _PERIOD
         known_key, start, known = self._window
         skip = place - start
         if known_key != key or not 0 <= skip <= len(known) - count:
@@ -221,7 +225,15 @@ class RNG:
 
     def _go_to(self, key: int, place: int) -> None:
         with _lock:
-            self._key, self._place = key, place
+            _at.__set__(self, (key, place))
+
+    @property
+    def _here(self) -> tuple[int, int]:
+        """The key, and the number of words that were drawn, as this thread sees them."""
+        return _at.__get__(self) if places.makers else self._at
+
+
+_at = places.Shadowed[tuple[int, int]](vars(RNG)["_at"])
 
 
 class Keyed:
@@ -377,6 +389,16 @@ def get_default_rng() -> RNG:
         _default.of_program = False
         _default.rng._go_to(*_of_child(_default.rng, getattr(_process(), "_identity", ())))
     return _default.rng
+
+
+def lent_default() -> Callable[[], None]:
+    """A function that makes the default stream of this thread that of another one, where it is called there."""
+    rng, random_key = get_default_rng(), _default.random_key
+
+    def borrow() -> None:
+        _default.rng, _default.random_key = rng, random_key
+
+    return borrow
 
 
 def set_seed(seed: int) -> None:

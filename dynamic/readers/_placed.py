@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 import numpy
 
 from dynamic._base.locks import new_lock
+from dynamic._base.places import Shadowed
 from dynamic._base.state import MOST_COUNTED, State, untold
 from dynamic.errors import ArgumentError, Failure, StateWarning, shown
 
@@ -87,6 +88,8 @@ class Placed(ABC):
     _operator: ClassVar[str]
     _seeded: bool = False  # whether it was given a seed
     _paired: bool = False  # whether its order is known to fit that of other readers, or need not
+    _progress = Shadowed[Progress]()
+    _begun_with: tuple[Place, Tally] | None = None  # a place, and the tally of this shard's share before it
 
     def __init__(
         self,
@@ -117,7 +120,8 @@ class Placed(ABC):
         self._progress = Progress()
         self._orders: dict[Place, Any] = {}
         self._known_sets: dict[str, str] | None = None
-        self._lock = new_lock()
+        self._lock = new_lock()  # who holds it moves the reader, as long as a batch is read
+        self._ordering = new_lock()
 
     @property
     @abstractmethod
@@ -181,8 +185,7 @@ class Placed(ABC):
         `Failure.index` is the sample's number in the listing. Samples skipped before a state was taken are listed as
         such.
         """
-        with self._lock:
-            return list(self._progress.skipped.values())
+        return list(self._progress.skipped.values())
 
     def seek(self, position: int, epoch: int | None = None) -> None:
         """Go to a place.
@@ -220,16 +223,15 @@ class Placed(ABC):
             ArgumentError: There is no such sample.
         """
         operator = f"{self._operator}.explain"
-        with self._lock:
-            here = self._place
-            epoch = here.epoch if epoch is None else natural(operator, "epoch", epoch, 0, MOST_COUNTED)
-            number = self._number(operator, sample)
-            order = self._order(here if epoch == here.epoch else Place(epoch, 0))
-            place = int(numpy.flatnonzero(order == number)[0])
-            begun = here.position if epoch == here.epoch else 0
-            given = epoch < here.epoch or place < begun
-            shard = None if given else self._shard_of(epoch, (place - begun) % self._num_shards)
-            return Explanation(self._names([number])[0], int(self._ids[number]), epoch, place, given, shard)
+        here = self._place
+        epoch = here.epoch if epoch is None else natural(operator, "epoch", epoch, 0, MOST_COUNTED)
+        number = self._number(operator, sample)
+        order = self._order(here if epoch == here.epoch else Place(epoch, 0))
+        place = int(numpy.flatnonzero(order == number)[0])
+        begun = here.position if epoch == here.epoch else 0
+        given = epoch < here.epoch or place < begun
+        shard = None if given else self._shard_of(epoch, (place - begun) % self._num_shards)
+        return Explanation(self._names([number])[0], int(self._ids[number]), epoch, place, given, shard)
 
     def _number(self, operator: str, sample: Any) -> int:
         """The number of a sample in the listing."""
@@ -258,25 +260,28 @@ class Placed(ABC):
             "contents", "whole", "sketch"), and the tallies of this shard in the epoch ("given", "skipped"), in which
             alone the states of shards differ.
         """
-        with self._lock:
-            place = self._place
-            rule = place.rule or self._rule
-            return {
-                "version": VERSION,
-                "epoch": place.epoch,
-                "position": place.position,
-                "last": hexadecimal(self._last(place)),
-                "late": [hexadecimal(i) for i in place.late],
-                "shuffle": rule.shuffle,
-                "seed": rule.seed,
-                "dealt": rule.dealt,
-                "samples": self._count,
-                "sized": self._sized,
-                **self._digests(sort=rule.shuffle, contents=self._fingerprint == "contents", sized=self._sized),
-                **self._sets(),
-                "given": str(self._tally()),
-                "skipped": [hexadecimal(i) for i in self._progress.skipped],
-            }
+        return self._state_at(self._progress)  # no lock: others may take long to read a batch
+
+    def _state_at(self, progress: Progress) -> State:
+        """The state at a place, wherever this reader has got to since."""
+        place = progress.place
+        rule = place.rule or self._rule
+        return {
+            "version": VERSION,
+            "epoch": place.epoch,
+            "position": place.position,
+            "last": hexadecimal(self._last(place)),
+            "late": [hexadecimal(i) for i in place.late],
+            "shuffle": rule.shuffle,
+            "seed": rule.seed,
+            "dealt": rule.dealt,
+            "samples": self._count,
+            "sized": self._sized,
+            **self._digests(sort=rule.shuffle, contents=self._fingerprint == "contents", sized=self._sized),
+            **self._sets(),
+            "given": str(self._tally(progress)),
+            "skipped": [hexadecimal(i) for i in progress.skipped],
+        }
 
     def set_state(self, state: State, *, on_mismatch: OnMismatch | None = None) -> None:
         """Return to the place of a state, at any time, also of a reader that has been used.
@@ -391,23 +396,26 @@ class Placed(ABC):
 
     def _go_to(self, place: Place, given: Tally, skipped: dict[int, Failure]) -> None:
         """Take a place. Of the samples before it in its epoch the share of this shard counts as given to it."""
-        begun = place.position > 0
+        begun, self._begun_with = place.position > 0, None
         self._progress = Progress(place, Tally() if begun else given, place if begun else None, skipped)
 
-    def _tally(self) -> Tally:
+    def _tally(self, progress: Progress) -> Tally:
         """The tally of this shard in its epoch, or in the last one where it stands at the start of one."""
-        before = self._progress.before
-        if before is not None:
+        before = progress.before
+        if before is None:
+            return progress.given
+        known = self._begun_with
+        if known is None or known[0] != before:
             order = self._order(before)[: before.position]
             share = order[self._shard(before.epoch) :: self._num_shards]
-            given = self._progress.given.plus(Tally.of(self._ids[share]))
-            self._progress = self._progress._replace(given=given, before=None)
-        return self._progress.given
+            known = self._begun_with = before, Tally.of(self._ids[share])
+        return progress.given.plus(known[1])
 
     def _order(self, place: Place) -> Any:
         """The sample numbers of the epoch of a place in their order; that of this epoch and another are kept."""
         key = place._replace(position=0)
-        with self._lock:
+        _ = self._count  # samples are listed before the lock is taken
+        with self._ordering:
             if key not in self._orders:
                 for old in list(self._orders)[:-1]:
                     del self._orders[old]
@@ -434,8 +442,8 @@ class Placed(ABC):
         return share if self._stick_to_shard else (share - epoch) % self._num_shards
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_lock": None, "_orders": {}}
+        return self.__dict__ | {"_lock": None, "_ordering": None, "_orders": {}, "_progress": self._progress}
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         self.__dict__.update(attributes)
-        self._lock = new_lock()
+        self._lock, self._ordering = new_lock(), new_lock()

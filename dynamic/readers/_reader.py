@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overlo
 import numpy
 
 from dynamic._base.origin import Origin
+from dynamic._base.places import Shadowed
 from dynamic._base.state import State
 from dynamic.data import Batch, Tensor
 from dynamic.errors import ArgumentError, DataError, Failure, shown
@@ -334,13 +335,6 @@ class Reader(Placed, Generic[G]):
         after = after._replace(over=not self._steps(after.place, batch_size or 1))
         return batches if batch_size is not None else _single(batches), after
 
-    def _state_at(self, progress: Progress) -> State:
-        """The state at a place, wherever this reader has got to since."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin._progress = progress
-        return twin.get_state()
-
     def _pass_over(self, batch_size: int) -> bool:
         """Go past the next batch of the epoch without reading it; False if there is none."""
         with self._lock:
@@ -437,6 +431,8 @@ class Replaced(DataError):
 class Epoch(Iterator[G]):
     """The rest of an epoch of a reader, made by `Reader.next_epoch`. Threads may share it: each batch goes to one."""
 
+    _ended = Shadowed[bool]()
+
     def __init__(self, reader: Reader[G], batch_size: int | None) -> None:
         self._reader, self._batch_size = reader, batch_size
         self._epoch: int | None = None
@@ -471,13 +467,15 @@ class Epoch(Iterator[G]):
     def __len__(self) -> int:
         """How many steps are left. An empty rest of an epoch, of which a loop up to this asks nothing, ends it."""
         reader = self._reader
-        with reader._lock:
-            here = self._here(reader._progress)
-            left = self._left(here)
-            if self._epoch is None:
-                self._epoch = here.place.epoch
-                reader._progress = reader._progress if left else here._replace(over=True)
-            return left
+        if self._epoch is None:
+            with reader._lock:
+                here = self._here(reader._progress)
+                left = self._left(here)
+                if self._epoch is None:
+                    self._epoch = here.place.epoch
+                    if not left:
+                        reader._progress = here._replace(over=True)
+        return self._left(self._here(reader._progress))
 
     def __bool__(self) -> bool:
         return True

@@ -7,13 +7,14 @@ import inspect
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Literal, NoReturn, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, TypeAlias
 
 import numpy
 
 from dynamic._arrays.array import only_numbers
 from dynamic._base.locks import new_lock
 from dynamic._base.origin import Origin
+from dynamic._base.places import Shadowed
 from dynamic._base.state import MOST_COUNTED, State, untold
 from dynamic.data import Batch, Tensor, as_batch, as_tensor, batch, is_batch, tensor
 from dynamic.data._transfer import copies
@@ -44,6 +45,17 @@ _STATE = {
 _CYCLES = {None: None, "no": "no", False: "no", "quiet": "quiet", True: "quiet", "raise": "raise"}
 
 Output: TypeAlias = "Tensor | Batch"
+
+
+class Place(NamedTuple):
+    """All that a call changes, but for the source itself."""
+
+    epoch: int = 0
+    iteration: int = 0
+    sample: int = 0
+    batch_size: int = 0
+    expected: int = 0  #: the batch size of a state that counts batches, until it is gone on from
+    ended: bool = False  #: for good
 
 
 class ExternalSource:
@@ -92,6 +104,7 @@ class ExternalSource:
     """
 
     _operator: ClassVar[str] = "ExternalSource"
+    _place = Shadowed[Place]()
 
     def __init__(
         self,
@@ -126,16 +139,14 @@ class ExternalSource:
         if self._cycle in ("quiet", "raise") and passes:  # classes of users' own may begin again in __iter__
             hint = "Give a list, or a function that makes a generator: it is called for each epoch."
             raise ArgumentError(operator, "source", "a source that can start again, with cycle", shown(source), hint)
-        self._epoch = self._iteration = self._sample = self._batch_size = 0
-        self._expected = 0  # the batch size of a state that counts batches, until it is gone on from
+        self._place = self._here = Place()  # between calls, and in the midst of one
         self._answers = None if self.resumable else Answers(self._begun, self._own)
-        self._ended = False
         self._lock = new_lock()
 
     @property
     def epoch(self) -> int:
         """The epoch that the next sample belongs to: 0, 1, 2 ..."""
-        return self._epoch
+        return self._place.epoch
 
     @property
     def resumable(self) -> bool:
@@ -161,38 +172,27 @@ class ExternalSource:
         before = after = None
         try:
             with self._lock:
-                before = self._place
+                before = self._here = self._place
                 if self._answers is not None:
-                    self._answers.forget(self._sample)
+                    self._answers.forget(type(self)._place.own(self).sample)
                 try:
                     outputs = self._taken(size)
-                    after = self._place
                 except StopIteration:
+                    self._place = self._here
                     raise
-                except BaseException:
-                    self._place = before
-                    raise
+                after = self._place = self._here
         except BaseException:
-            if before is not None and self._place == after:  # a Ctrl-C as the lock was given back, and nobody went on
+            if before is not None and self._place is after:  # a Ctrl-C as the lock was given back, and nobody went on
                 self._place = before
             raise
         return outputs if self._outputs is not None else outputs[0]
 
-    @property
-    def _place(self) -> tuple[int, ...]:
-        """All that a call changes, but for the source itself and its end."""
-        return self._epoch, self._iteration, self._sample, self._batch_size, self._expected
-
-    @_place.setter
-    def _place(self, place: tuple[int, ...]) -> None:
-        self._epoch, self._iteration, self._sample, self._batch_size, self._expected = place
-
     def _taken(self, size: int | None) -> tuple[Output, ...]:
         """The items of a call from the source."""
-        if self._ended:
+        if self._here.ended:
             raise StopIteration
-        if size and self._expected not in (0, size):
-            difference = f"batch_size: {self._expected} in the state, {size} here"
+        if size and self._here.expected not in (0, size):
+            difference = f"batch_size: {self._here.expected} in the state, {size} here"
             raise StateMismatch(
                 f"{self._operator}: {difference}. The place of a source of batches counts batches; let "
                 "it make samples, with batch=False.",
@@ -200,8 +200,7 @@ class ExternalSource:
             )
         one_by_one = self._kind == "sample" or (self._batch is False and size is not None)
         outputs = self._samples(size) if one_by_one else self._whole(size)
-        self._iteration += 1
-        self._expected = 0
+        self._here = self._here._replace(iteration=self._here.iteration + 1, expected=0)
         return outputs
 
     def next_epoch(self, batch_size: int | None = None) -> Iterator[Output | tuple[Output, ...]]:
@@ -223,7 +222,7 @@ class ExternalSource:
     def _samples(self, size: int | None) -> tuple[Output, ...]:
         """Samples that are asked for one by one."""
         found: list[tuple[Any, ...]] = []
-        first = self._sample
+        first = self._here.sample
         while len(found) < (size or 1):
             try:
                 found.append(self._next(len(found)))
@@ -234,8 +233,8 @@ class ExternalSource:
         origin = None
         if self.resumable:
             ids = numpy.arange(first, first + len(found), dtype=numpy.uint64)
-            origin = Origin(self._epoch, ids, [f"sample {i}" for i in ids])
-            self._sample += len(found)
+            origin = Origin(self._here.epoch, ids, [f"sample {i}" for i in ids])
+            self._here = self._here._replace(sample=first + len(found))
         batches = []
         for i, samples in enumerate(zip(*found, strict=True)):
             made = self._made(i, list(samples), as_batch)
@@ -252,29 +251,30 @@ class ExternalSource:
             outputs = tuple(self._made(i, output, as_tensor) for i, output in enumerate(outputs))
         if size is not None:
             outputs = tuple(self._of_size(output, size) for output in outputs)
-            self._batch_size = size
+            self._here = self._here._replace(batch_size=size)
         return outputs
 
     def _next(self, index: int = 0) -> tuple[Any, ...]:
         """The next item of the source, the sample of an index in the batch where it makes samples."""
         if self._answers is not None:
             try:
-                given = self._answers[self._sample]
+                given = self._answers[self._here.sample]
             except StopIteration:
                 if index and self._cycle != "quiet":
                     raise  # the samples before it come first, and then the end
-                self._sample += 1
+                self._here = self._here._replace(sample=self._here.sample + 1)
                 if self._cycle != "quiet":
                     raise
-                self._epoch, self._iteration = self._epoch + 1, 0
-                given = self._answers[self._sample]
-            self._sample += 1
+                self._here = self._here._replace(epoch=self._here.epoch + 1, iteration=0)
+                given = self._answers[self._here.sample]
+            self._here = self._here._replace(sample=self._here.sample + 1)
             return given
-        place: Any = self._iteration
+        here = self._here
+        place: Any = here.iteration
         if self._kind == "sample":
-            place = SampleInfo(self._sample + index, index, self._iteration, self._epoch)
+            place = SampleInfo(here.sample + index, index, here.iteration, here.epoch)
         elif self._kind == "batch":
-            place = BatchInfo(self._iteration, self._epoch)
+            place = BatchInfo(here.iteration, here.epoch)
         return self._own(self._source(place))
 
     def _begun(self) -> Iterator[Any]:
@@ -286,11 +286,11 @@ class ExternalSource:
     def _end(self) -> NoReturn:
         """End the epoch, or for good."""
         asked_again = self._kind != "iterable" or isinstance(self._source, Iterator)  # what they say then, they say
-        self._ended = self._cycle == "no" or (self._cycle is None and not asked_again)
-        if not self._ended:
-            self._epoch, self._iteration = self._epoch + 1, 0
-            if self.resumable:
-                self._sample = 0
+        here = self._here
+        if self._cycle == "no" or (self._cycle is None and not asked_again):
+            self._here = here._replace(ended=True)
+        else:
+            self._here = here._replace(epoch=here.epoch + 1, iteration=0, sample=0 if self.resumable else here.sample)
         raise StopIteration
 
     def _own(self, given: Any) -> tuple[Any, ...]:
@@ -351,16 +351,16 @@ class ExternalSource:
 
     def get_state(self) -> State:
         """The place, as JSON values; "resumable" tells whether it is good for anything."""
-        with self._lock:
-            return {
-                "version": _VERSION,
-                "source": self._kind,
-                "resumable": self.resumable,
-                "epoch": self._epoch,
-                "iteration": self._iteration,
-                "sample": self._sample,
-                "batch_size": self._batch_size,
-            }
+        place = self._place  # no lock: others may take long to read a batch
+        return {
+            "version": _VERSION,
+            "source": self._kind,
+            "resumable": self.resumable,
+            "epoch": place.epoch,
+            "iteration": place.iteration,
+            "sample": place.sample,
+            "batch_size": place.batch_size,
+        }
 
     def set_state(self, state: State) -> None:
         """Return to a place.
@@ -397,30 +397,30 @@ class ExternalSource:
                 StateWarning,
                 stacklevel=2,
             )
+        before = self._place.sample
+        self._go_to(state)
         if self._answers is not None:
             sample: Any = state["sample"]
-            self._answers.renumber(self._sample, sample)
-        self._go_to(state)
+            self._answers.renumber(before, sample)
 
     def _way_back(self) -> Callable[[], None]:
         with self._lock:
             moved = 0 if self._answers is None else self._answers.moved
-            place, ended = self._place, self._ended
-        return functools.partial(self._return_to, place, moved, ended=ended)
+            place = self._place
+        return functools.partial(self._return_to, place, moved)
 
-    def _return_to(self, place: tuple[int, ...], moved: int, *, ended: bool) -> None:
+    def _return_to(self, place: Place, moved: int) -> None:
         with self._lock:
-            self._place, self._ended = place, ended
+            self._place = place
             if self._answers is not None:
                 self._answers.moved = moved
 
     def _go_to(self, place: Any) -> None:
         """Return to a place of this source's own, which is one that it can go to."""
         with self._lock:
-            self._epoch, self._iteration = place["epoch"], place["iteration"]
-            self._sample, self._batch_size = place["sample"], place["batch_size"]
-            self._expected = self._batch_size if self._kind in ("batch", "index") else 0
-            self._ended = False
+            size = place["batch_size"]
+            expected = size if self._kind in ("batch", "index") else 0
+            self._place = Place(place["epoch"], place["iteration"], place["sample"], size, expected)
 
     def state_dict(self) -> State:
         """The same as `get_state`, under the name that torch users expect."""
@@ -432,7 +432,11 @@ class ExternalSource:
 
     def __repr__(self) -> str:
         name = f" {self._name!r}" if self._name is not None else ""
-        place = f"epoch {self._epoch}, batch {self._iteration}" if self.resumable else "at a place that cannot be saved"
+        place = (
+            f"epoch {self._place.epoch}, batch {self._place.iteration}"
+            if self.resumable
+            else "at a place that cannot be saved"
+        )
         return f"<{self._operator}{name}: {self._kind} {getattr(self._source, '__name__', 'source')}, {place}>"
 
 

@@ -153,7 +153,7 @@ class Mix(Reader[Any]):
     def _order(self, place: Place) -> Any:
         """The sample numbers of the epoch of a place, in their order; those of two epochs are kept."""
         epoch = place.epoch
-        with self._lock:
+        with self._ordering:
             key = Place(epoch, 0)
             if key not in self._orders:
                 for old in list(self._orders)[:-1]:
@@ -313,25 +313,22 @@ class Mix(Reader[Any]):
             JSON values: those of other readers, and "mixture": "stop", and of each child its "share" of 2**32, its
             "state" at the start, and the number of samples "given".
         """
-        with self._lock:
-            place = self._place
-            given = self._given_by(place)
-            children = {name: {**each, "given": given[name]} for name, each in self._mixture().items()}
-            offsets = dict(zip(self._children, self._offsets.tolist(), strict=True))
-            mixture: dict[str, Any] = {
-                "stop": self._stop,
-                "children": children,
-                "offsets": offsets,
-                "since": self._since,
-            }
-            return {**super().get_state(), "mixture": mixture}
+        with self._ordering:
+            return self._state_at(self._progress)
+
+    def _state_at(self, progress: Progress) -> State:
+        given = self._given_by(progress.place)
+        children = {name: {**each, "given": given[name]} for name, each in self._mixture().items()}
+        offsets = dict(zip(self._children, self._offsets.tolist(), strict=True))
+        mixture: dict[str, Any] = {"stop": self._stop, "children": children, "offsets": offsets, "since": self._since}
+        return {**super()._state_at(progress), "mixture": mixture}
 
     state_dict = get_state
 
     def set_state(self, state: State, *, on_mismatch: OnMismatch | None = None) -> None:
         """Return to the place of a state; see `File.set_state`."""
         operator = self._operator
-        with self._lock:
+        with self._lock, self._ordering:
             given = dict(untold(state)) if isinstance(state, dict) else {}
             mixture = _checked_mixture(operator, given.pop("mixture", None))
             known = checked(operator, given)
@@ -348,11 +345,11 @@ class Mix(Reader[Any]):
             before = self._offsets, self._since, dict(self._orders)
             try:
                 place = self._adapted(known, mixture) if differences else self._same(known, mixture)
+                skipped = {int(i, 16): self._skip_of_old(int(i, 16)) for i in known["skipped"]}
+                self._go_to(place, Tally.parsed(known["given"]), skipped)
             except BaseException:
                 self._offsets, self._since, self._orders = before
                 raise
-            skipped = {int(i, 16): self._skip_of_old(int(i, 16)) for i in known["skipped"]}
-            self._go_to(place, Tally.parsed(known["given"]), skipped)
 
     def _changed(self, known: dict[str, Any], mixture: dict[str, Any]) -> list[str]:
         """The differences of a state's mixture from this one."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 import collections
 import os
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
-from dynamic import ArgumentError
-from dynamic._base.locks import new_lock
-from dynamic.errors import shown
-from dynamic.readers._checks import natural
+from .locks import new_lock
 
-__all__ = ["Ahead", "depth_of"]
+__all__ = ["Ahead"]
 
 X = TypeVar("X")
 _PATIENCE = 1.0  # seconds to wait for a batch that is not wanted any more
@@ -28,13 +25,21 @@ class Ahead(Generic[X]):
     Args:
         make: The function. It must not refer to whatever owns this object, or neither is ever freed.
         depth: How many results may wait; with 0 there is no thread, and they are made when they are asked for.
+        name: The name of the maker in errors.
+        run: Runs the work of the thread in it.
 
     `start` it before anything else.
     """
 
-    def __init__(self, make: Callable[[], X], depth: int) -> None:
+    def __init__(
+        self,
+        make: Callable[[], X],
+        depth: int,
+        name: str = "pipeline",
+        run: Callable[[Callable[[], None]], None] | None = None,
+    ) -> None:
         self.pid = os.getpid()
-        self._make, self._depth = make, depth
+        self._make, self._depth, self._name, self._run = make, depth, name, run
         self._made: collections.deque[tuple[X | None, BaseException | None]] = collections.deque()
         self._changed = threading.Condition()
         self._taking = new_lock()
@@ -44,7 +49,8 @@ class Ahead(Generic[X]):
     def start(self) -> None:
         """Begin to make results."""
         if self._depth:
-            self._thread = threading.Thread(target=self._work, name="dynamic pipeline", daemon=True)
+            target, arguments = (self._work, ()) if self._run is None else (self._run, (self._work,))
+            self._thread = threading.Thread(target=target, args=arguments, name=f"dynamic {self._name}", daemon=True)
             try:
                 self._thread.start()
             except BaseException:
@@ -56,7 +62,7 @@ class Ahead(Generic[X]):
         if self.pid != os.getpid():
             raise RuntimeError("This iteration began in another process, which has forked; begin one here.")
         if self._closed:
-            raise RuntimeError("The pipeline is closed. Make a new one.")
+            raise RuntimeError(f"The {self._name} is closed. Make a new one.")
         if not self._depth:
             if not self._made:
                 self._made.append((self._make(), None))
@@ -67,7 +73,7 @@ class Ahead(Generic[X]):
                     self._changed.notify_all()
                 while not self._made:
                     if self._closed:
-                        raise RuntimeError("The pipeline is closed. Make a new one.")
+                        raise RuntimeError(f"The {self._name} is closed. Make a new one.")
                     self._changed.wait()
         result, error = self._made[0]
         if error is not None:
@@ -86,10 +92,15 @@ class Ahead(Generic[X]):
                     self._made.popleft()
                     self._changed.notify_all()
         except BaseException:
-            if result is not None and not (self._made and self._made[0][0] is result):
-                self._made.appendleft((result, None))
+            if result is not None:
+                self.put_back(result)
             raise
         return result
+
+    def put_back(self, result: X) -> None:
+        """Let a result be the next again."""
+        if not (self._made and self._made[0][0] is result):
+            self._made.appendleft((result, None))
 
     def close(self) -> None:
         """Let the thread end, and wait until it has; a second at most, where it hangs."""
@@ -121,14 +132,3 @@ class Ahead(Generic[X]):
                 self._failed = error is not None
                 self._changed.notify_all()
             del result, error  # or the last batch would stay until the next is made
-
-
-def depth_of(given: Any) -> int:
-    """How many things are made ahead, as the argument `prefetch_queue_depth` of a pipeline says it."""
-    if isinstance(given, Mapping):
-        if given.keys() != {"cpu_size", "gpu_size"}:
-            expected = "a number, or a dict with 'cpu_size' and 'gpu_size'"
-            raise ArgumentError("Pipeline", "prefetch_queue_depth", expected, shown(dict(given)))
-        natural("Pipeline", "prefetch_queue_depth", given["gpu_size"], 0)
-        given = given["cpu_size"]
-    return natural("Pipeline", "prefetch_queue_depth", given, 0)
