@@ -85,7 +85,7 @@ def prefetch(iterable: Any, step: Any = None, depth: int = 2) -> Prefetch[Any]:
     ...     print(labels.tolist(), reader.position)
     [[1], [2]] 2
     [[3], [4]] 4
-    [[5]] 5
+    [[5]] 0
     """
     if not isinstance(iterable, Iterable):
         hint = "Readers give one by next_epoch(batch_size)."

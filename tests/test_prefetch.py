@@ -531,12 +531,13 @@ def test_a_ctrl_c_at_any_place_loses_nothing(root):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of this kind are not there")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # one in a finalizer is no loss
 def test_a_real_ctrl_c_leaves_the_loop_at_the_batch_taken(root):
     reader, taken = reader_of(root), []
     for _ in range(20):
         timer = threading.Timer(0.003, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
         try:
+            timer.start()
             for files, _ in prefetch(reader.next_epoch(2), lambda batch: (time.sleep(0.001), batch)[1]):
                 taken += files.origin.names
                 time.sleep(0.001)
