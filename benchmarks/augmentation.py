@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import random
 import statistics
 import sys
 import tempfile
@@ -96,7 +97,7 @@ def main() -> None:
         known = [run for run in runs if run is not None]
         times: list[list[float]] = [[] for _ in known]
         for number in range(options.rounds + 2):
-            for run, column in zip(known, times, strict=True):
+            for run, column in random.Random(number).sample([*zip(known, times, strict=True)], len(known)):
                 milliseconds = timed(run)
                 if number >= 2:  # caches are filled
                     column.append(milliseconds)

@@ -9,6 +9,7 @@ Run it in an environment that has both libraries; without DALI it prints this li
 from __future__ import annotations
 
 import argparse
+import random
 import statistics
 import sys
 import tempfile
@@ -66,7 +67,8 @@ def main() -> None:
     for name, rotate in (("decode", False), ("decode and rotate", True)):
         times: list[list[float]] = [[] for _ in libraries]
         for round in range(arguments.rounds + 1):
-            for number, (column, library) in enumerate(zip(times, libraries, strict=True)):
+            order = random.Random(round).sample([*zip(times, libraries, strict=True)], len(libraries))
+            for number, (column, library) in enumerate(order):
                 new = renamed(files, len(libraries) * round + number)
                 start = time.perf_counter()
                 run(library, new, rotate=rotate)

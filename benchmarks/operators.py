@@ -18,6 +18,7 @@ import functools
 import importlib
 import io
 import os
+import random
 import statistics
 import sys
 import tempfile
@@ -303,10 +304,10 @@ def in_threads(pool: ThreadPoolExecutor, threads: int, call: Direct, samples: li
 
 
 def measured(ways: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[tuple[float, float]]]:
-    """Wall and CPU seconds of each way in each round, in turn; a round more before, which does not count."""
+    """Wall and CPU seconds of each way in each round, in random order; a round more before, which does not count."""
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for round in range(rounds + 1):
-        for name, way in ways.items():
+        for name, way in random.Random(round).sample([*ways.items()], len(ways)):  # nobody always follows the same one
             start, cpu = time.perf_counter(), time.process_time()
             way()
             spent = time.perf_counter() - start, time.process_time() - cpu

@@ -3,14 +3,15 @@
     python benchmarks/overhead.py [--rounds 15] [--mode eager]
 
 Run it in an environment that has both (`pip install nvidia-dali-cuda120` works without a GPU); without DALI it prints
-this library's times alone. Each case runs in both libraries in turn, round after round, so that a busy machine slows
-both; the ratio is the median over the rounds of ours to DALI's. DALI runs in its default mode, `eager`, unless another
-is named, and its results are waited for, so that both do all of the work.
+this library's times alone. Each case runs in both libraries in random order, round after round, so that a busy machine
+slows both; the ratio is the median over the rounds of ours to DALI's. DALI runs in its default mode, `eager`, unless
+another is named, and its results are waited for, so that both do all of the work.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -97,8 +98,8 @@ def main() -> None:
         times: list[list[float]] = [[] for _ in libraries]
         for library in libraries:
             call(library)
-        for _ in range(rounds):
-            for column, library in zip(times, libraries, strict=True):
+        for round in range(rounds):
+            for column, library in random.Random(round).sample([*zip(times, libraries, strict=True)], len(libraries)):
                 column.append(seconds(lambda call=call, library=library: call(library)))
         medians = [statistics.median(column) * 1e6 for column in times]
         cells = [name, *(f"{median:.1f}" for median in medians)]

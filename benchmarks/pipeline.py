@@ -11,6 +11,7 @@ takes batches as fast as they come. A library that is not installed is left out.
 from __future__ import annotations
 
 import argparse
+import random
 import shutil
 import statistics
 import sys
@@ -139,7 +140,7 @@ def main() -> None:
         for waiting in (0.0, options.consumer / 1e3):
             times: dict[str, list[float]] = {name: [] for name in ways}
             for round in range(options.rounds + 1):
-                for name, epoch in ways.items():
+                for name, epoch in random.Random(round).sample([*ways.items()], len(ways)):
                     found = seconds(epoch, waiting)
                     if round:
                         times[name].append(found)

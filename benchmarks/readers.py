@@ -16,6 +16,7 @@ import functools
 import importlib
 import io
 import json
+import random
 import statistics
 import struct
 import sys
@@ -178,18 +179,17 @@ def row(make: Callable[..., Any], count: int, rounds: int, clock: Callable[[], f
     """What a reader takes, and what part of DALI's time that is."""
     libraries = [library for library in (dynamic, dali) if library is not None]
     ways = {"listed": False, "shuffled": True}
-    made = {
-        (way, library): make(library, random_shuffle=shuffle) for way, shuffle in ways.items() for library in libraries
-    }
-    times: dict[tuple[str, Any], list[float]] = {
-        (way, library): [] for way in (*ways, "first") for library in libraries
-    }
+    jobs: dict[tuple[str, Any], Callable[[], None]] = {}
+    for library in libraries:
+        for way, shuffle in ways.items():
+            jobs[way, library] = functools.partial(epoch, make(library, random_shuffle=shuffle))
+        jobs["first", library] = functools.partial(lambda library: first_batch(make(library)), library)
+    times: dict[tuple[str, Any], list[float]] = {job: [] for job in jobs}
     for round in range(rounds + 1):
-        for library in libraries:
-            spent = {"first": timed(lambda: first_batch(make(library)), clock)}  # noqa: B023 - called at once
-            spent |= {way: timed(functools.partial(epoch, made[way, library]), clock) for way in ways}
-            for way, seconds in spent.items() if round else ():
-                times[way, library].append(seconds)
+        for job, call in random.Random(round).sample([*jobs.items()], len(jobs)):  # nobody always follows the same one
+            seconds = timed(call, clock)
+            if round:
+                times[job].append(seconds)
     ours = {way: statistics.median(times[way, dynamic]) for way in (*ways, "first")}
     ratios = dict.fromkeys(ours, "")
     if dali is not None:

@@ -71,27 +71,31 @@ def run_eagerly(library: Any, data: list[Any], *, crop_when_decoding: bool = Fal
         library.crop_mirror_normalize(images, mirror=mirror, mean=MEAN, std=STD).evaluate()
 
 
-def stages(library: Any, data: list[Any], rounds: int) -> dict[str, tuple[float, float]]:
-    """Median milliseconds an image of each step of the job, wall and CPU, in batches."""
-    rng, found = library.random.RNG(seed=1), {}
+def stages(libraries: dict[str, Any], data: list[Any], rounds: int) -> dict[str, dict[str, tuple[float, float]]]:
+    """Median milliseconds an image of each step of the job by library, wall and CPU, in batches."""
+    rngs = {name: library.random.RNG(seed=1) for name, library in libraries.items()}
+    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
 
     def step(name: str, call: Callable[[], Any]) -> Any:
         start, cpu = time.perf_counter(), time.process_time()
         result = call()
         result.evaluate()
-        found.setdefault(name, []).append((time.perf_counter() - start, time.process_time() - cpu))
+        spent = time.perf_counter() - start, time.process_time() - cpu
+        found.setdefault(name, {}).setdefault(who, []).append(spent)
         return result
 
-    for round in range(rounds + 1):
-        encoded = library.as_batch(renamed(data[:BATCH_SIZE], round))
+    order = [name for round in range(rounds + 1) for name in random.Random(round).sample([*libraries], len(libraries))]
+    for number, who in enumerate(order):
+        library = libraries[who]
+        rng, encoded = rngs[who], library.as_batch(renamed(data[:BATCH_SIZE], number))
         images = step("decode", functools.partial(library.decoders.image, encoded))
         crop = functools.partial(library.random_resized_crop, images, size=[SIZE, SIZE], rng=rng)
         windows = step("random_resized_crop", crop)
         mirror = library.random.coin_flip(batch_size=BATCH_SIZE, rng=rng).evaluate()
         how = {"mirror": mirror, "mean": MEAN, "std": STD}
         step("crop_mirror_normalize", functools.partial(library.crop_mirror_normalize, windows, **how))
-    return {name: tuple(statistics.median(column) / BATCH_SIZE * 1e3 for column in zip(*times[1:], strict=True))
-            for name, times in found.items()}  # fmt: skip
+    return {name: {who: tuple(statistics.median(column) / BATCH_SIZE * 1e3 for column in zip(*some[1:], strict=True))
+                   for who, some in times.items()} for name, times in found.items()}  # fmt: skip
 
 
 def run_decoding(data: list[Any], pool: ThreadPoolExecutor, threads: int) -> None:
@@ -150,9 +154,8 @@ def main() -> None:
         rate = len(data) / statistics.median(found)
         print(f"| {name} | {rate:,.0f} | {' | '.join(f'{gain:.2f}' for gain in gains)} |")
     print("\n| ms an image, CPU (wall) | " + " | ".join(eager) + " |\n|---|" + len(eager) * "--:|")
-    told = [stages(library, data, 2 * options.rounds) for library in eager.values()]
-    for step in told[0]:
-        print(f"| {step} | " + " | ".join(f"{each[step][1]:.2f} ({each[step][0]:.2f})" for each in told) + " |")
+    for step, told in stages(eager, data, 2 * options.rounds).items():
+        print(f"| {step} | " + " | ".join(f"{told[name][1]:.2f} ({told[name][0]:.2f})" for name in eager) + " |")
 
 
 if __name__ == "__main__":
