@@ -104,12 +104,10 @@ def main() -> None:
     """Compile as the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--sanitize", action="store_true", help="with AddressSanitizer and UndefinedBehaviorSanitizer")
-    parser.add_argument("--measured", action="store_true", help="with the sleeping jobs of benchmarks/cores.py")
     parser.add_argument("--output", type=Path, default=FOLDER)
     options = parser.parse_args()
-    extra = (*(SANITIZED if options.sanitize else ()), *(["-DCORE_MEASURED"] if options.measured else ()))
     options.output.mkdir(parents=True, exist_ok=True)
-    made = build(options.output, extra)
+    made = build(options.output, tuple(SANITIZED if options.sanitize else ()))
     print("\n".join(map(str, made)) or "no compiler: the Python path is used")
 
 

@@ -41,7 +41,7 @@ from dynamic._core import _library, jpeg
 from dynamic.kernels.cpu import resizer
 
 ROOT = Path(__file__).parent.parent
-AS_IS, MEASURED, SLEEPING, NOTHING = range(4)  # of `core_measure` in threads.c, too
+AS_IS, MEASURED, SLEEPING, NOTHING = range(4)  # of `core_measure` in measured.h, too
 RATE = 500  # samples a second
 OPENCV = ("cvtColor", "copyMakeBorder", "flip", "LUT", "warpAffine", "remap", "resize", "merge", "split", "transform",
           "multiply", "subtract", "add", "convertScaleAbs", "GaussianBlur", "sepFilter2D", "mixChannels")  # fmt: skip
@@ -130,7 +130,7 @@ def measured_core() -> Iterator[None]:
     hook = importlib.util.module_from_spec(described)
     described.loader.exec_module(hook)
     with tempfile.TemporaryDirectory() as folder:
-        hook.build(Path(folder), ("-DCORE_MEASURED",))
+        hook.build(Path(folder), (f'-DCORE_RUN="{Path(__file__).parent / "measured.h"}"',))
         _library._FOLDER = Path(folder)
         yield
 

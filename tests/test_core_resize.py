@@ -21,7 +21,10 @@ from dynamic._core import resize
 from dynamic._lift.operator import registry
 from dynamic.kernels.cpu import resizer, scaled
 
-pytestmark = [compiled, pytest.mark.skipif(not resizer.is_installed(), reason="cykooz-resizer is not installed")]
+pytestmark = [
+    compiled,
+    pytest.mark.skipif(not resizer.is_native(), reason="cykooz-resizer or AVX2 is missing"),
+]
 
 #: Arrays in which pixels, rows or channels lie apart, or run backwards.
 STRIDES = ("plain", "reversed", "upside down", "apart", "planes")

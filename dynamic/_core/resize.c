@@ -5,14 +5,13 @@
  */
 #include "core.h"
 
+#ifdef __AVX2__ /* otherwise cykooz-resizer is faster, and used */
+#include <immintrin.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __AVX2__
-#include <immintrin.h>
-#endif
 
 enum { ROWS = 4, SLACK = 64 };   /* rows that are made at once, and bytes behind them that may be read and written */
 enum { LINE = 64, NEAR = 1 << 15 }; /* bytes that are fetched at once, and that stay in the fastest cache */
@@ -98,7 +97,6 @@ static void blend(const uint8_t *const *rows, const int16_t *weights, int64_t ta
 {
     const int32_t half = 1 << (precision - 1);
     int64_t i = 0;
-#ifdef __AVX2__
     const __m256i zero = _mm256_setzero_si256(), halves = _mm256_set1_epi32(half);
     const __m128i shift = _mm_cvtsi32_si128(precision);
     for (; n >= 32 && i < n; i += 32) {
@@ -120,7 +118,6 @@ static void blend(const uint8_t *const *rows, const int16_t *weights, int64_t ta
         c = _mm256_packs_epi32(_mm256_sra_epi32(c, shift), _mm256_sra_epi32(d, shift));
         _mm256_storeu_si256((__m256i *)(out + i), _mm256_packus_epi16(a, c));
     }
-#endif
     for (; i < n; i++) {
         int32_t sum = half;
         for (int64_t k = 0; k < taps; k++)
@@ -134,12 +131,11 @@ typedef struct {
     filter filter;
     int64_t channels, unit, fold, stride; /* between the rows, in bytes */
     bool mirrored, copied;
-    void *steps; /* of intrinsics */
+    struct step *steps;
 } horizontal;
 
-#ifdef __AVX2__
 /* Two taps of eight values of a result, four in each half: where their bytes are, and their weights. */
-typedef struct {
+typedef struct step {
     int64_t from[2];
     uint8_t places[32];
     int16_t weights[16];
@@ -244,22 +240,6 @@ static void across(const horizontal *how, const uint8_t *rows, uint8_t *out, int
     else
         across_as(how, each, 4, rows, out, made);
 }
-#else
-static bool prepare(horizontal *how) { return how; }
-
-static void across(const horizontal *how, const uint8_t *rows, uint8_t *out, int64_t made)
-{
-    const filter *along = &how->filter;
-    for (int64_t i = 0, n = how->channels, bytes = along->size * n; i < ROWS * bytes; i++) {
-        int64_t x = i % bytes / n, at = how->mirrored ? along->size - 1 - x : x;
-        const uint8_t *from = rows + i / bytes * how->stride + along->starts[at] * n + i % n;
-        int32_t sum = 1 << (along->precision - 1);
-        for (int64_t k = 0; k < along->taps; k++)
-            sum += from[k * n] * along->weights[at * along->taps + k];
-        out[i / bytes * made + i % bytes] = (uint8_t)least(sum >> along->precision, 255);
-    }
-}
-#endif
 
 /* A part of an image of bytes (H, W, C), and how it is shown. */
 typedef struct {
@@ -358,12 +338,7 @@ EXPORT int core_resize(const void *windows, int64_t n, int64_t beyond, int threa
     return !all.failed;
 }
 
-/* Whether it is compiled with intrinsics: otherwise cykooz-resizer is faster. */
-EXPORT int core_resize_is_quick(void)
-{
-#ifdef __AVX2__
-    return 1;
+EXPORT int core_resize_is_quick(void) { return 1; }
 #else
-    return 0;
+EXPORT int core_resize_is_quick(void) { return 0; }
 #endif
-}
