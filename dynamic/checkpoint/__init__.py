@@ -4,10 +4,11 @@ from . import legacy as legacy
 from ._checkpoint import Checkpoint, current
 from ._save import load, load_latest, save
 from ._values import array_from_json, array_to_json
-from ._verify import VerifiedEpoch, verify_epoch
+from ._verify import CountedEpoch, VerifiedEpoch, verify_epoch
 
 __all__ = [
     "Checkpoint",
+    "CountedEpoch",
     "VerifiedEpoch",
     "array_from_json",
     "array_to_json",

@@ -192,7 +192,10 @@ def _verify(chosen: argparse.Namespace) -> int:
         _tell(str(error))
         return 1
     skipped = f", {len(found.skipped)} of which could not be read" if found.skipped else ""
-    _tell(f"epoch {found.epoch}: each of {found.samples} samples once, on {found.shards} shards{skipped}")
+    what = f"each of {found.samples} samples once"
+    if "expected" in states[0]:
+        what = f"{found.samples} samples, each as often as weights and seed say"
+    _tell(f"epoch {found.epoch}: {what}, on {found.shards} shards{skipped}")
     return 0
 
 

@@ -13,6 +13,10 @@ from typing import Any
 
 import numpy
 
+from dynamic._arrays.logarithm import FLOAT64_TERMS as _FLOAT64_TERMS
+from dynamic._arrays.logarithm import log as _log
+from dynamic._arrays.logarithm import polynomial as _polynomial
+
 from ._philox import Draw
 
 __all__ = ["Part", "below", "canonical", "joined", "normal", "uniform", "uniform_limits", "wide"]
@@ -218,9 +222,7 @@ class Part:
 # -- normal -----------------------------------------------------------------------------------------------------------
 
 _PI_HIGH, _PI_LOW = 3.1415926534682512, 1.2154201013012384e-10  # the first has 31 bits: differences to it are exact
-_LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
-_SQRT_HALF = 0x3FE6A09E667F3BCD  # the bits of the square root of 1/2 as a float64
-_FLOAT32_TERMS, _FLOAT64_TERMS = 7, 11
+_FLOAT32_TERMS = 7
 
 
 def normal(xp: Any, found: list[Any]) -> Any:
@@ -251,39 +253,6 @@ def scaled(xp: Any, values: Any, mean: Any, stddev: Any) -> Any:
     fused = _fused_float32 if kind.itemsize == 4 else _fused_float64
     with numpy.errstate(over="ignore"):
         return fused(xp, values, stddev.astype(kind), mean.astype(kind))
-
-
-def _polynomial(z: Any, coefficients: list[float]) -> Any:
-    total = z * coefficients[-1]
-    for c in coefficients[-2:0:-1]:
-        total += c
-        total *= z
-    total += coefficients[0]
-    return total
-
-
-def _log(xp: Any, x: Any, terms: int) -> Any:
-    """The natural logarithm: of the exponent, and of 1 + f in [sqrt(1/2), sqrt(2)) by the series of artanh."""
-    bits = x.view(xp.int64)
-    exponent = bits - _SQRT_HALF >> 52
-    f = (bits - (exponent << 52)).view(xp.float64)
-    f -= 1.0
-    s = f + 2.0
-    xp.divide(f, s, out=s)
-    z = s * s
-    small = _polynomial(z, [2.0 / (2 * k + 3) for k in range(terms)])
-    small *= z
-    square = xp.multiply(f, f, out=z)
-    square *= 0.5
-    small += square
-    small *= s
-    e = exponent.astype(xp.float64)
-    small += xp.multiply(e, _LN2_LOW, out=s)
-    square -= small
-    f -= square
-    e *= _LN2_HIGH
-    e += f
-    return e
 
 
 def _cos(xp: Any, x: Any, terms: int) -> Any:

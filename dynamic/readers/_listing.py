@@ -99,6 +99,7 @@ class Listing:
         store: Where the files lie.
         sizes: Of objects, as their store lists them: int64 of shape (N,); None where nothing was listed.
         tags: Numbers that tell contents of objects apart, in the same way: uint64, 0 where there is none.
+        chosen: The numbers of the samples that are visited, in listed order; None for all. Digests are of these alone.
     """
 
     root: str
@@ -109,6 +110,17 @@ class Listing:
     store: Store = field(default=DISK, kw_only=True)
     sizes: Any = field(default=None, kw_only=True)
     tags: Any = field(default=None, kw_only=True)
+    chosen: Any = field(default=None, kw_only=True)
+
+    @property
+    def rows(self) -> Any:
+        """The numbers of the samples that are visited."""
+        return numpy.arange(len(self.names)) if self.chosen is None else self.chosen
+
+    @_Once
+    def chosen_ids(self) -> Any:
+        """The ids of the samples that are visited."""
+        return self.ids if self.chosen is None else self.ids[self.chosen]
 
     @_Once
     def ids(self) -> Any:
@@ -192,10 +204,11 @@ class Listing:
                 if not is_of_the_system(error):
                     raise
 
+        rows = self.rows.tolist()
         if self.store.far:
-            self.store.each(one, len(self.names))
+            self.store.each(lambda k: one(rows[k]), len(rows))
         else:
-            run(one, len(self.names), len(self.names) << 16)
+            run(lambda k: one(rows[k]), len(rows), len(rows) << 16)
         return digests
 
     def digest(self, index: int) -> bytes:
@@ -215,14 +228,14 @@ class Listing:
             sized: Of how many samples to digest the sizes: those of the least ids.
         """
         found = {"names": self.digest_of("names", sort), "labels": self.digest_of("labels", sort)}
-        found["sizes"] = self.digest_of("sizes", sort, min(sized, len(self.names)))
+        found["sizes"] = self.digest_of("sizes", sort, min(sized, len(self.rows)))
         return found | {"contents": self.digest_of("contents", sort) if contents else ""}
 
     def digest_of(self, column: str, sort: bool, count: int | None = None) -> str:
         """A digest over a column of all samples, or of so many; made once."""
         key = column, sort, count
         if key not in self._known:
-            order = self._order(len(self.names) if count is None else count, sort=sort)
+            order = self._order(len(self.rows) if count is None else count, sort=sort)
             columns: dict[str, Callable[[], Any]] = {
                 "names": lambda: self.ids[order].astype("<u8"),
                 "labels": lambda: _little(self.labels_of(order)),
@@ -238,8 +251,9 @@ class Listing:
 
     def _order(self, count: int, *, sort: bool) -> Any:
         """The samples of the least ids, so many, as they are listed or sorted."""
-        n = len(self.names)
-        some = numpy.arange(n) if count >= n else numpy.sort(numpy.argpartition(self.ids, count)[:count])
+        some = self.rows
+        if count < len(some):
+            some = some[numpy.sort(numpy.argpartition(self.chosen_ids, count)[:count])]
         by = self.ids if self.beside is None else self.beside
         return some[numpy.argsort(by[some], kind="stable")] if sort else some
 

@@ -29,8 +29,10 @@ __all__ = [
     "adapted",
     "checked",
     "hexadecimal",
+    "known_samples",
     "no_state",
     "rule_of",
+    "tally_keys",
     "unfit",
     "what_changed",
 ]
@@ -60,6 +62,8 @@ _TYPES: dict[str, type] = {
     "given": str,
     "skipped": list,
 }
+#: Of readers that have a selection or weights.
+_SOMETIMES: dict[str, type] = {"listed": str, "weights": str, "replacement": bool, "expected": str}
 
 
 class Rule(NamedTuple):
@@ -92,7 +96,7 @@ class Tally(NamedTuple):
     @classmethod
     def of(cls, ids: Any) -> Tally:
         """The tally of samples with these ids."""
-        return cls(len(ids), int(keys(ids, 0, "tally").sum(dtype=numpy.uint64)))
+        return cls(len(ids), int(tally_keys(ids).sum(dtype=numpy.uint64)))
 
     @classmethod
     def parsed(cls, text: str) -> Tally:
@@ -106,6 +110,11 @@ class Tally(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.samples}:{hexadecimal(self.digest)}"
+
+
+def tally_keys(ids: Any) -> Any:
+    """The hashes of ids that a tally adds up."""
+    return keys(ids, 0, "tally")
 
 
 class Untold(Exception):
@@ -131,19 +140,26 @@ def checked(operator: str, given: Any) -> dict[str, Any]:
     if version < _SIZED_SINCE and "sized" not in state:
         state = state | {"sized": state.get("samples")}
     lacking = ", ".join(map(repr, sorted(_TYPES.keys() - state.keys())))
-    unknown = ", ".join(sorted(map(repr, state.keys() - _TYPES.keys())))
+    unknown = ", ".join(sorted(map(repr, state.keys() - _TYPES.keys() - _SOMETIMES.keys())))
     if lacking or unknown:
         told = (f"it lacks {lacking}" if lacking else "", f"it has {unknown}, as no reader's state" if unknown else "")
         raise no_state(operator, "; ".join(filter(None, told)))
-    for key, kind in _TYPES.items():
+    for key, kind in (_TYPES | {key: kind for key, kind in _SOMETIMES.items() if key in state}).items():
         value: Any = state[key]
         counts = not isinstance(value, int) or 0 <= value <= MOST_COUNTED
         if type(value) is not kind or not counts or not _is_well_formed(key, value):
             raise no_state(operator, f"{key!r} is {shown(value)}")
-    for key in ("position", "sized"):
-        if state[key] > state["samples"]:
-            raise no_state(operator, f"{key!r} is {state[key]} of {state['samples']} samples")
+    for key, most in (("position", state["samples"]), ("sized", max(known_samples(state), state["samples"]))):
+        if state[key] > most:
+            raise no_state(operator, f"{key!r} is {state[key]} of {most} samples")
+    if ("weights" in state) != ("replacement" in state):
+        raise no_state(operator, "'weights' and 'replacement' go together")
     return state
+
+
+def known_samples(state: dict[str, Any]) -> int:
+    """How many samples the data set of a state has; "samples" are those of an epoch."""
+    return Tally.parsed(state["whole"]).samples
 
 
 def _is_well_formed(key: str, value: Any) -> bool:
@@ -151,7 +167,7 @@ def _is_well_formed(key: str, value: Any) -> bool:
         return all(type(item) is str and _ID.fullmatch(item) for item in value) and len(set(value)) == len(value)
     if key == "last":
         return _ID.fullmatch(value) is not None
-    if key in ("given", "whole"):
+    if key in ("given", "whole", "listed", "expected"):
         return _TALLY.fullmatch(value) is not None
     if key == "dealt":
         return bool(value)
@@ -170,7 +186,7 @@ def no_state(operator: str, reason: str) -> StateError:
 
 def what_changed(state: dict[str, Any], ids: Any, names: Callable[[list[int]], list[str]]) -> str:
     """In words: how the samples differ from those of a state whose digest of names is another one."""
-    change = changed(state["sketch"], state["samples"], ids)
+    change = changed(state["sketch"], known_samples(state), ids)
     if change is None:
         return f"more than {MOST} were added or removed"
     parts = []
@@ -189,7 +205,9 @@ def unfit(operator: str, differences: list[str], hint: str) -> StateMismatch:
     )
 
 
-def adapted(state: dict[str, Any], ids: Any, *, same_list: bool) -> tuple[Place, bool]:
+def adapted(
+    state: dict[str, Any], ids: Any, *, same_list: bool, up_to: Callable[[int], Any] | None = None
+) -> tuple[Place, bool]:
     """The place of a state among samples that may be others by now: exactly those not given yet come after it.
 
     The epoch goes on by the rule that it began under. In a shuffled order every sample has a key of its own, whatever
@@ -200,6 +218,7 @@ def adapted(state: dict[str, Any], ids: Any, *, same_list: bool) -> tuple[Place,
         state: The state, checked.
         ids: The ids of the samples now, in listed order.
         same_list: Whether these are the samples of the state, listed in the same order or shuffled.
+        up_to: Which samples come up to one of some number, where that is not as the rule says: with weights.
 
     Returns:
         The place, and whether it is exact: if not, there are too many new samples for all to be told from the old
@@ -215,13 +234,13 @@ def adapted(state: dict[str, Any], ids: Any, *, same_list: bool) -> tuple[Place,
     if not state["position"]:
         return Place(state["epoch"], 0), True
     last = numpy.uint64(int(state["last"], 16))
-    change = changed(state["sketch"], state["samples"], ids)
+    change = changed(state["sketch"], known_samples(state), ids)
     if not _some_are_here(state, ids, change):
         raise Untold(
             "None of the samples that the state names is here: all may have other names by now, as where a "
             "file of another folder joins, or the root is another"
         )
-    before = _up_to(last, rule, state, ids, change)
+    before = _up_to(last, rule, state, ids, change) if up_to is None else _raced(last, state, ids, change, up_to)
     if before is None:
         raise Untold("There is no telling which of the samples had been given when the state was taken")
     came_late = numpy.isin(ids, late)
@@ -236,9 +255,20 @@ def adapted(state: dict[str, Any], ids: Any, *, same_list: bool) -> tuple[Place,
 def _some_are_here(state: dict[str, Any], ids: Any, change: Change | None) -> bool:
     """Whether some samples of a state are known to be among those here. If not, all may have got other names."""
     if change is not None:
-        return bool(change.removed < state["samples"])
+        return bool(change.removed < known_samples(state))
     named = numpy.array([int(i, 16) for i in (state["last"], *state["late"], *state["skipped"])], numpy.uint64)
     return bool(numpy.isin(ids, numpy.concatenate([named, smallest(state["sketch"])])).any())
+
+
+def _raced(last: Any, state: dict[str, Any], ids: Any, change: Change | None, up_to: Callable[[int], Any]) -> Any:
+    """As `_up_to`, of weights; None also where they are seen to be others, as not so many samples come before."""
+    place = numpy.flatnonzero(ids == last)
+    if not len(place) or change is None:
+        return None
+    before = up_to(int(place[0]))
+    old = before.copy()
+    old[change.added] = False
+    return before if 0 <= state["position"] - int(old.sum()) <= change.removed else None
 
 
 def _up_to(last: Any, rule: Rule, state: dict[str, Any], ids: Any, change: Change | None) -> Any:
@@ -256,4 +286,4 @@ def _up_to(last: Any, rule: Rule, state: dict[str, Any], ids: Any, change: Chang
     if change is not None:
         old[change.added] = False
     gone = state["position"] - int(old.sum())  # of those that were given
-    return before if 0 <= gone <= (state["samples"] if change is None else change.removed) else None
+    return before if 0 <= gone <= (known_samples(state) if change is None else change.removed) else None

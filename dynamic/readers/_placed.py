@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import warnings
@@ -17,6 +18,7 @@ from dynamic._base.state import MOST_COUNTED, State, untold
 from dynamic.errors import ArgumentError, Failure, StateWarning, shown
 
 from ._checks import natural, word
+from ._choice import Weights, occurrences
 from ._environment import environment_shard
 from ._order import Order
 from ._place import (
@@ -28,8 +30,10 @@ from ._place import (
     adapted,
     checked,
     hexadecimal,
+    known_samples,
     no_state,
     rule_of,
+    tally_keys,
     unfit,
     what_changed,
 )
@@ -58,15 +62,18 @@ class Explanation(NamedTuple):
     """Where a sample is in an epoch; printed, it is a sentence."""
 
     name: str
-    id: int
+    id: int  #: that draws are keyed to: of the sample, or where it may come again in an epoch of this time
     epoch: int
     place: int  #: how many samples come before it in the order of the epoch
     given: bool  #: whether it lies before the reader's place
     shard: int | None  #: which shard will be given it, of those there are now
+    times: int = 1  #: how often it comes in the epoch
 
     def __str__(self) -> str:
         state = "has been given" if self.given else f"comes on shard {self.shard}"
-        return f"{self.name!r} (id {hexadecimal(self.id)}) has place {self.place} in epoch {self.epoch} and {state}"
+        again = f"; it comes {self.times} times in the epoch" if self.times > 1 else ""
+        place = f"has place {self.place} in epoch {self.epoch} and {state}{again}"
+        return f"{self.name!r} (id {hexadecimal(self.id)}) {place}"
 
 
 class Progress(NamedTuple):
@@ -119,6 +126,7 @@ class Placed(ABC):
         self._adopted: set[Rule] = set()  # of other readers, whose epochs this one was made to end
         self._progress = Progress()
         self._orders: dict[Place, Any] = {}
+        self._tallies: dict[Place, Tally] = {}
         self._known_sets: dict[str, str] | None = None
         self._lock = new_lock()  # who holds it moves the reader, as long as a batch is read
         self._ordering = new_lock()
@@ -126,7 +134,27 @@ class Placed(ABC):
     @property
     @abstractmethod
     def _count(self) -> int:
-        """The number of samples."""
+        """The number of samples in an epoch."""
+
+    @property
+    @abstractmethod
+    def _distinct(self) -> int:
+        """The number of samples that there are, each of which may come several times in an epoch or not at all."""
+
+    @property
+    def _drawn(self) -> Weights | None:
+        """The weights by which samples are drawn, if they are."""
+        return None
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether a sample may come several times in an epoch: then its draws are keyed to the place as well."""
+        return self._drawn is not None and self._drawn.replacement
+
+    @property
+    def _listed_tally(self) -> str:
+        """The tally of all samples that are listed, of which some may be selected; empty where all are."""
+        return ""
 
     @property
     @abstractmethod
@@ -155,7 +183,7 @@ class Placed(ABC):
     @property
     def _sized(self) -> int:
         """Of how many samples a state tells the sizes."""
-        n = self._count
+        n = self._distinct
         return min(n, _SIZED) if self._fingerprint is None else n
 
     @property
@@ -211,45 +239,119 @@ class Placed(ABC):
             self.seek(0, epoch)
 
     def explain(self, sample: int | str, epoch: int | None = None) -> Explanation:
-        """Tell where a sample is in an epoch.
+        """Tell where a sample is in an epoch; of one that comes several times, where it comes first.
 
         With keyed draws its crops and angles can be told too: ``rng.keyed([explanation.id], epoch)["angle"]``.
 
         Args:
-            sample: Its name (a path relative to the root) or its id, an integer or 16 hexadecimal digits.
+            sample: Its name (a path relative to the root) or its id, an integer or 16 hexadecimal digits. The ids in
+                ``batch.origin`` tell the times apart that a sample comes in an epoch.
             epoch: The epoch; by default this one.
 
         Raises:
-            ArgumentError: There is no such sample.
+            ArgumentError: There is no such sample, or it does not come in the epoch.
         """
         operator = f"{self._operator}.explain"
         here = self._place
         epoch = here.epoch if epoch is None else natural(operator, "epoch", epoch, 0, MOST_COUNTED)
-        number = self._number(operator, sample)
         order = self._order(here if epoch == here.epoch else Place(epoch, 0))
-        place = int(numpy.flatnonzero(order == number)[0])
+        number, place = self._number(operator, sample, order)
+        times = int(numpy.count_nonzero(order == number))
+        if not times:
+            expected = f"a sample that comes in the epoch {epoch}"
+            raise ArgumentError(operator, "sample", expected, shown(sample))
+        place = int(numpy.flatnonzero(order == number)[0]) if place is None else place
         begun = here.position if epoch == here.epoch else 0
         given = epoch < here.epoch or place < begun
         shard = None if given else self._shard_of(epoch, (place - begun) % self._num_shards)
-        return Explanation(self._names([number])[0], int(self._ids[number]), epoch, place, given, shard)
+        drawn = int(self._drawn_ids(numpy.array([place]), order[place : place + 1])[0])
+        return Explanation(self._names([number])[0], drawn, epoch, place, given, shard, times)
 
-    def _number(self, operator: str, sample: Any) -> int:
-        """The number of a sample in the listing."""
+    def counts(self, epoch: int | None = None) -> dict[str, int]:
+        """How often each sample comes in an epoch, on all shards together.
+
+        Args:
+            epoch: The epoch; by default this one.
+
+        Returns:
+            The number of times by the name of each sample, 0 for those that do not come. Without weights it is 1, but
+            for names that are listed more than once.
+        """
+        here = self._place
+        if epoch is None:
+            epoch = here.epoch
+        epoch = natural(f"{self._operator}.counts", "epoch", epoch, 0, MOST_COUNTED)
+        return self._counted(self._order(here if epoch == here.epoch else Place(epoch, 0)))
+
+    def _counted(self, order: Any) -> dict[str, int]:
+        """How often samples come in an order."""
+        found: dict[str, int] = {}
+        times = numpy.bincount(order, minlength=self._distinct).tolist()
+        for name, more in zip(self._names(list(range(self._distinct))), times, strict=True):
+            found[name] = found.get(name, 0) + more
+        return found
+
+    def _audited(self, state: State, epoch: int, given: tuple[int, int]) -> tuple[dict[str, int], str]:
+        """How often each sample comes in an epoch, and in words how a tally of what was given differs from that.
+
+        Args:
+            state: A state in this epoch, or at the start of the next.
+            epoch: The epoch.
+            given: The number of samples and the digest.
+
+        Raises:
+            StateMismatch: The state is of another reader.
+        """
+        back = self._way_back()
+        try:
+            self.set_state(state, on_mismatch="raise")
+            place = self._place
+            order = self._order(place if place.epoch == epoch else Place(epoch, 0, place.rule))
+        finally:
+            back()
+        expected = Tally.of(self._ids[order])
+        more = given[0] - expected.samples
+        if more == 0 and given[1] == expected.digest:
+            return self._counted(order), ""
+        hashes, lacks = tally_keys(self._ids), numpy.uint64((given[1] - expected.digest) % 2**64)
+        if more == 1:
+            found = [(i, -1) for i in numpy.flatnonzero(hashes == lacks).tolist()]
+        elif more == -1:
+            found = [(-1, i) for i in numpy.flatnonzero(hashes + lacks == 0).tolist()]
+        else:
+            there = numpy.flatnonzero(numpy.isin(hashes, hashes + lacks)) if more == 0 else numpy.zeros(0, numpy.intp)
+            found = [(i, int(numpy.flatnonzero(hashes == hashes[i] - lacks)[0])) for i in there[:1].tolist()]
+        for often, rarely in found[:1]:
+            parts = ((often, "often"), (rarely, "rarely"))
+            return {}, " and ".join(f"{self._names([i])[0]!r} once too {word}" for i, word in parts if i >= 0)
+        return {}, "more than two samples too often or too rarely"
+
+    def _drawn_ids(self, places: Any, numbers: Any) -> Any:
+        """The ids that draws of samples at some places of an epoch are keyed to."""
+        ids = self._ids_of(numbers)
+        return occurrences(ids, places) if self._repeats else ids
+
+    def _number(self, operator: str, sample: Any, order: Any) -> tuple[int, int | None]:
+        """The number of a sample in the listing, and its place in an epoch if an id tells it."""
         wanted: int | None = None
         if isinstance(sample, (int, numpy.integer)) and not isinstance(sample, bool):
             wanted = int(sample)
         elif isinstance(sample, str):
             names = self._names(list(range(len(self._ids))))
             if sample in names:
-                return names.index(sample)
+                return names.index(sample), None
             wanted = int(sample, 16) if re.fullmatch("[0-9a-f]{16}", sample) else None
         if wanted is None or not 0 <= wanted < 2**64:
             found = numpy.empty(0, numpy.intp)
         else:
             found = numpy.flatnonzero(self._ids == numpy.uint64(wanted))
+            if not len(found) and self._repeats:
+                places = self._drawn_ids(numpy.arange(len(order)), order)
+                for place in numpy.flatnonzero(places == numpy.uint64(wanted)).tolist():
+                    return int(order[place]), place
         if not len(found):
             raise ArgumentError(operator, "sample", "the name or id of a sample of this reader", shown(sample))
-        return int(found[0])
+        return int(found[0]), None
 
     def get_state(self) -> State:
         """The place, and the data and order that it is in; taken at any time, also before the first batch.
@@ -258,12 +360,13 @@ class Placed(ABC):
             JSON values, listed in docs/checkpoints.md: the place ("epoch", "position", "last"), the order ("shuffle",
             "seed", "dealt"), the fingerprint of the data set ("samples", "names", "labels", "sized", "sizes",
             "contents", "whole", "sketch"), and the tallies of this shard in the epoch ("given", "skipped"), in which
-            alone the states of shards differ.
+            alone the states of shards differ. With a selection "listed", and with weights "weights", "replacement" and
+            "expected".
         """
         return self._state_at(self._progress)  # no lock: others may take long to read a batch
 
-    def _state_at(self, progress: Progress) -> State:
-        """The state at a place, wherever this reader has got to since."""
+    def _state_at(self, progress: Progress, *, expected: bool = True) -> State:
+        """The state at a place, wherever this reader has got to since, with or without the tally of its epoch."""
         place = progress.place
         rule = place.rule or self._rule
         return {
@@ -279,9 +382,31 @@ class Placed(ABC):
             "sized": self._sized,
             **self._digests(sort=rule.shuffle, contents=self._fingerprint == "contents", sized=self._sized),
             **self._sets(),
+            **self._chances(place, expected=expected),
             "given": str(self._tally(progress)),
             "skipped": [hexadecimal(i) for i in progress.skipped],
         }
+
+    def _chances(self, place: Place, *, expected: bool) -> dict[str, Any]:
+        """The keys of a state that tell of a selection, and how often samples come in an epoch."""
+        found: dict[str, Any] = {"listed": self._listed_tally} if self._listed_tally else {}
+        if self._drawn is not None:
+            found |= {"weights": self._drawn.digest, "replacement": self._drawn.replacement}
+            if expected:
+                found["expected"] = str(self._expected(place))
+        return found
+
+    def _expected(self, place: Place) -> Tally:
+        """The tally of the epoch that `given` is of, where that is not every sample once."""
+        if not place.position and place.epoch:
+            place = Place(place.epoch - 1, 0, place.rule)
+        key = place._replace(position=0)
+        found = self._tallies.get(key)
+        if found is None:
+            found = Tally.of(self._ids[self._order(place)])
+            self._tallies.clear()
+            self._tallies[key] = found
+        return found
 
     def set_state(self, state: State, *, on_mismatch: OnMismatch | None = None) -> None:
         """Return to the place of a state, at any time, also of a reader that has been used.
@@ -347,6 +472,12 @@ class Placed(ABC):
             warnings.warn(str(unfit(self._operator, differences, hint)), StateWarning, stacklevel=3)
             return Place(state["epoch"], min(state["position"], self._count))
         same = self._digest_of_names(sort=state["shuffle"]) == state["names"]
+        drawn = self._drawn
+        if drawn is not None or "weights" in state:
+            place, exact = self._redrawn(state, same_list=same), True
+            if place is None:
+                return self._from_there_on(state, differences)
+            return self._adopting(place)
         try:
             place, exact = adapted(state, self._ids, same_list=same)
         except Untold as untold_:
@@ -358,6 +489,38 @@ class Placed(ABC):
                 "the next epoch."
             )
             warnings.warn(str(unfit(self._operator, differences, hint)), StateWarning, stacklevel=3)
+        return self._adopting(place)
+
+    def _redrawn(self, state: dict[str, Any], *, same_list: bool) -> Place | None:
+        """The place of a state that has weights, if its epoch can go on as it would have; else None."""
+        drawn, rule = self._drawn, rule_of(state)
+        if drawn is None or state.get("replacement") != drawn.replacement:
+            return None
+        if same_list:
+            place, _ = adapted(state, self._ids, same_list=True)
+            place = place._replace(position=min(place.position, self._count))
+            return place if state["weights"] == drawn.digest else None
+        if drawn.replacement:
+            return None
+        with contextlib.suppress(Untold):
+            up_to = functools.partial(drawn.up_to, seed=rule.seed, epoch=state["epoch"])
+            place, exact = adapted(state, self._ids, same_list=False, up_to=up_to)
+            return place if exact and place.position <= self._count else None
+        return None
+
+    def _from_there_on(self, state: dict[str, Any], differences: list[str]) -> Place:
+        """The position of a state, from which samples are drawn as here."""
+        drawn = self._drawn
+        if drawn is None or not drawn.replacement:
+            hint = (
+                "It goes on from the same position with these weights. Samples given before may come again in this "
+                "epoch, and others not at all."
+            )
+            warnings.warn(str(unfit(self._operator, differences, hint)), StateWarning, stacklevel=4)
+        return Place(state["epoch"], min(state["position"], self._count))
+
+    def _adopting(self, place: Place) -> Place:
+        """A place, whose rule this reader follows to the end of its epoch."""
         if place.rule == self._rule:
             return place._replace(rule=None)
         if place.rule is not None:
@@ -367,6 +530,7 @@ class Placed(ABC):
     def _differences(self, state: dict[str, Any]) -> list[str]:
         """The differences of data and order to a state."""
         found = []
+        drawn = self._drawn
         mine: dict[str, Any] = {"samples": self._count}
         if rule_of(state) not in self._adopted:
             mine["shuffle"] = self._rule.shuffle
@@ -374,13 +538,34 @@ class Placed(ABC):
                 mine |= {"seed": self._rule.seed, "dealt": self._rule.dealt}
         for key, value in mine.items():
             if state[key] != value:
-                found.append(f"{key}: {state[key]!r} in the state, {value!r} here")
+                told = "num_samples" if key == "samples" and (drawn is not None or "weights" in state) else key
+                found.append(f"{told}: {state[key]!r} in the state, {value!r} here")
+        if (drawn is None) != ("weights" not in state):
+            found.append(f"weights: {'none' if drawn else 'some'} in the state, {'some' if drawn else 'none'} here")
+        elif drawn is not None and state["replacement"] != drawn.replacement:
+            found.append(f"replacement: {state['replacement']} in the state, {drawn.replacement} here")
         if state["names"] != self._digest_of_names(sort=state["shuffle"]):  # then the others are of other samples
-            return [*found, f"names: {what_changed(state, self._ids, self._names)}"]
+            return [*found, self._other_names(state)]
+        if drawn is not None and state.get("weights", drawn.digest) != drawn.digest:
+            found.append("weights: others for the same samples")
         digests = self._digests(sort=state["shuffle"], contents=bool(state["contents"]), sized=state["sized"])
         if state["sizes"] != digests["sizes"]:  # then the contents differ as well
             digests["contents"] = state["contents"]
         return found + [f"{key}: {text}" for key, text in _DIGESTS.items() if state[key] != digests[key]]
+
+    def _other_names(self, state: dict[str, Any]) -> str:
+        """The difference of the samples to those of a state."""
+        change = what_changed(state, self._ids, self._names)
+        whole, here = self._sets()["whole"], self._of
+        if here != state.get("listed", state["whole"]) or whole == state["whole"]:
+            return f"names: {change}"
+        before, now, of = known_samples(state), self._distinct, Tally.parsed(here).samples
+        return f"where: it selected {before} of the same {of} samples in the state, {now} here; {change}"
+
+    @property
+    def _of(self) -> str:
+        """The tally of the data set that the samples are of, or are selected from."""
+        return self._listed_tally or self._sets()["whole"]
 
     def _skip_of_old(self, sample_id: int) -> Failure:
         found = numpy.flatnonzero(self._ids == numpy.uint64(sample_id))
@@ -420,8 +605,10 @@ class Placed(ABC):
                 for old in list(self._orders)[:-1]:
                     del self._orders[old]
                 rule = place.rule or self._rule
-                order = numpy.arange(self._count)
-                if rule.shuffle:
+                order = numpy.arange(self._distinct)
+                if self._drawn is not None:
+                    order = self._drawn.order(rule.seed, place.epoch)
+                elif rule.shuffle:
                     order = Order(self._ids, rule.seed, rule.dealt).of(place.epoch)
                 if place.late:
                     late = numpy.isin(self._ids[order], numpy.array(place.late, numpy.uint64))
@@ -447,3 +634,4 @@ class Placed(ABC):
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         self.__dict__.update(attributes)
         self._lock, self._ordering = new_lock(), new_lock()
+        self._tallies = {}

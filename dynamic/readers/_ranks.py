@@ -48,7 +48,8 @@ def check_order(reader: Placed) -> None:
         _readers.add(reader)
     others = [o for o in others if o._count == reader._count and o._num_shards == reader._num_shards]
     if reader._num_shards > 1:
-        _check_process(reader, [other for other in others if _data(other) == _data(reader)])
+        alike = [other for other in others if _chances(other) == _chances(reader)]
+        _check_process(reader, [other for other in alike if _data(other) == _data(reader)])
         _check_ranks(reader)
     if reader._rule.shuffle and reader._seeded and not reader._paired:
         _warn_unless_paired(reader, others)
@@ -63,6 +64,12 @@ def _rule(reader: Placed) -> Rule:
     """The rule of a reader's orders, without parts that make no difference."""
     rule = reader._rule
     return rule if rule.shuffle else Rule(shuffle=False, seed=0, dealt=1)
+
+
+def _chances(reader: Placed) -> str:
+    """The weights of a reader in short; empty where it has none."""
+    drawn = reader._drawn
+    return "" if drawn is None else f"{drawn.digest} {drawn.count} {drawn.replacement}"
 
 
 def _check_process(reader: Placed, others: Iterable[Placed]) -> None:
@@ -92,13 +99,14 @@ def _check_ranks(reader: Placed) -> None:
         number = _counts[data]
         _counts[data] += 1
     key = f"dynamic/order/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{data}/{number}"
-    mine = "/".join(map(str, map(int, _rule(reader))))
-    shuffle, seed, dealt = map(int, store.compare_set(key, "", mine).decode().split("/"))
+    mine = "/".join([*map(str, map(int, _rule(reader))), _chances(reader)])
+    *numbers, chances = store.compare_set(key, "", mine).decode().split("/")
+    shuffle, seed, dealt = map(int, numbers)
     rule = Rule(shuffle=bool(shuffle), seed=seed, dealt=dealt)
-    if rule != _rule(reader):
+    if rule != _rule(reader) or chances != _chances(reader):
         with _lock:
             _counts[data] -= 1  # another try is compared with the same
-        raise _another(reader, rule)
+        raise _another(reader, rule, chances)
 
 
 def _store() -> Any:
@@ -119,9 +127,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
 
 
-def _another(reader: Placed, rule: Rule) -> ArgumentError:
-    """The error that another shard has another order."""
+def _another(reader: Placed, rule: Rule, chances: str | None = None) -> ArgumentError:
+    """The error that another shard has another order, or other weights."""
     own = _rule(reader)
+    if own == rule:
+        expected = f"the same on all {reader._num_shards} shards, which share one order"
+        got = f"{_chances(reader) or 'none'} here and {chances or 'none'} on another (digest, samples, replacement)"
+        return ArgumentError(reader._operator, "weights", expected, got)
     part = next(name for name in Rule._fields if getattr(own, name) != getattr(rule, name))
     return ArgumentError(
         reader._operator,
@@ -136,7 +148,8 @@ def _warn_unless_paired(reader: Placed, others: Iterable[Placed]) -> None:
     """Tell of a reader that looks like the other half of pairs: of as many samples, with the same seed."""
     for other in (other for other in others if other._seeded and not other._paired):
         alike = other._shard_id == reader._shard_id and other._rule == reader._rule
-        if alike and not numpy.isin(other._ids, reader._ids).any():  # else it is the same data set, before a change
+        # Else it is the same data set, before a change, or another selection of it.
+        if alike and not numpy.isin(other._ids, reader._ids).any() and other._of != reader._of:
             warnings.warn(
                 f"{reader._operator}: this reader and {other!r} have as many samples and the same seed, and their "
                 "samples are not paired, as each shuffles by its own names. Give one of them order_of= the other if "

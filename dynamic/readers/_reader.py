@@ -97,7 +97,7 @@ def _single(batches: tuple[Batch, ...]) -> tuple[Tensor, ...] | None:
 class Reader(Placed, Generic[G]):
     """A source of samples, visited in an order, with a place that can be saved.
 
-    Subclasses say which samples there are (`_count`, `_ids`, `_names`, `_digests`) and read them (`_read`).
+    Subclasses say which samples there are (`_distinct`, `_ids`, `_names`, `_digests`) and read them (`_read`).
     """
 
     _compared: bool = False  # whether its order was compared with those of the other shards
@@ -146,6 +146,10 @@ class Reader(Placed, Generic[G]):
 
     def _expect(self, indices: list[int]) -> None:
         """Ask for samples that will be read next."""
+
+    def _loaded(self, numbers: list[int], origin: Origin) -> tuple[Batch, ...]:
+        """The same, of numbers among the samples that are visited."""
+        return self._read(numbers, origin)
 
     def _given(self, outputs: Outputs) -> Any:
         """Outputs as users get them: a tuple, unless they have names."""
@@ -240,14 +244,14 @@ class Reader(Placed, Generic[G]):
         )
 
     def __len__(self) -> int:
-        """Number of samples of the data set, over all shards; ``len(reader.next_epoch(8))`` is one of steps."""
+        """Number of samples of an epoch, over all shards; ``len(reader.next_epoch(8))`` is one of steps."""
         return self._count
 
     def __bool__(self) -> bool:
         return True
 
     def get_metadata(self, batch_size: int | None = None) -> dict[str, int]:
-        """The size of the data set and how it is divided.
+        """The size of an epoch and how it is divided.
 
         Args:
             batch_size: Makes no difference.
@@ -395,10 +399,12 @@ class Reader(Placed, Generic[G]):
             after = numpy.arange(first, min(first + reach * self._num_shards, len(order)), self._num_shards)
             self._expect(order[numpy.append(places, after)].tolist())
         while True:
-            indices = order[(places + tries) % len(order)]
+            there = (places + tries) % len(order)
+            indices = order[there]
             numbers = indices.tolist()
             try:
-                return self._read(numbers, Origin(place.epoch, self._ids_of(indices), self._names(numbers))), failed
+                origin = Origin(place.epoch, self._drawn_ids(there, indices), self._names(numbers))
+                return self._loaded(numbers, origin), failed
             except DataError as error:
                 if on_error == "raise" or isinstance(error, Replaced):
                     raise
@@ -417,6 +423,9 @@ class Reader(Placed, Generic[G]):
     def __repr__(self) -> str:
         name = f" {self._name!r}" if self._name is not None else ""
         order = f"shuffled with seed {self._rule.seed}" if self._rule.shuffle else "in listed order"
+        if (drawn := self._drawn) is not None:
+            how = "with" if drawn.replacement else "without"
+            order = f"drawn by weights {how} replacement from {self._distinct} with seed {self._rule.seed}"
         launcher = f" (from {self._launcher})" if self._launcher else ""
         return (
             f"<{self._operator}{name}: {self._count} samples {order}, shard {self._shard_id} of "

@@ -64,7 +64,8 @@ def rows_of_first(reader: Reader[Any], before: Progress, size: int, batch: Batch
     numbers = share.places - place.position + moved
     kept = numpy.ones(len(numbers), bool)
     if len(batch) < len(numbers) and batch.origin is not None:
-        kept = numpy.isin(reader._ids_of(reader._order(place)[share.places]), batch.origin.ids)
+        order = reader._order(place)
+        kept = numpy.isin(reader._drawn_ids(share.places, order[share.places]), batch.origin.ids)
     return Rows(numbers, share.repeated, kept, moved + share.position - place.position)
 
 
@@ -120,7 +121,13 @@ def pair(path: str, reader: Reader[Any], earlier: Mapping[str, Any], *, seeded: 
     """
     reader._paired = True  # so that it is not compared with readers outside of the pipeline
     for name, other in earlier.items():
-        if not isinstance(other, Stored) or not isinstance(reader, Stored) or other._rule != reader._rule:
+        if not isinstance(other, Stored) or not isinstance(reader, Stored) or reader._leader is not None:
+            continue
+        if other._chooses or reader._chooses:
+            if _follows_choice(path, reader, name, other):
+                return
+            continue
+        if other._rule != reader._rule:
             continue
         shuffled, here, there = reader._rule.shuffle, reader._count, other._count
         if here != there:
@@ -133,10 +140,7 @@ def pair(path: str, reader: Reader[Any], earlier: Mapping[str, Any], *, seeded: 
             continue
         if numpy.array_equal(reader._ids, other._ids):  # in one order anyway
             continue
-        for whose, one in ((f"as of {name!r}, which has as many samples", reader), (f"in {name!r}", other)):
-            if one._on_error == "replace":
-                expected = f"'raise' {whose}, because a replaced sample would break its pair"
-                raise ArgumentError(f"fn.{path}", "on_error", expected, "'replace'")
+        _refuse_replacing(path, name, reader, other)
         if shuffled and other._leader is None:
             if former:
                 difference = f"order of {reader._name!r}: its own in the state, that of {name!r} here"
@@ -144,6 +148,40 @@ def pair(path: str, reader: Reader[Any], earlier: Mapping[str, Any], *, seeded: 
                 raise StateMismatch(text, [difference])
             reader._follow(other)
             return
+
+
+def _follows_choice(path: str, reader: Stored[Any, Any], name: str, other: Stored[Any, Any]) -> bool:
+    """Let a new reader follow an earlier one that selects or draws some of as many samples; tell whether it does.
+
+    It takes their selection and weights; one that has its own does not follow.
+
+    Warns:
+        OrderWarning: Both could be paired, but for the selection or weights of the new one.
+    """
+    if len(reader._listing.names) != len(other._listing.names):
+        return False
+    if reader._rule not in (other._rule, other._rule._replace(shuffle=False)):
+        return False
+    if reader._chooses:
+        text = (
+            f"fn.{path}(): this reader has as many samples as {name!r}, and a selection or weights of its own, so that "
+            "they are not paired. Leave these out, and it takes those of the other; else give it another seed."
+        )
+        warnings.warn(text, OrderWarning, stacklevel=2)
+        return False
+    _refuse_replacing(path, name, reader, other)
+    leader = other if other._leader is None else other._leader
+    reader._rule = leader._rule
+    reader._follow(leader)
+    return True
+
+
+def _refuse_replacing(path: str, name: str, reader: Stored[Any, Any], other: Stored[Any, Any]) -> None:
+    """Refuse pairs of which one reader replaces samples by itself."""
+    for whose, one in ((f"as of {name!r}, which has as many samples", reader), (f"in {name!r}", other)):
+        if one._on_error == "replace":
+            expected = f"'raise' {whose}, because a replaced sample would break its pair"
+            raise ArgumentError(f"fn.{path}", "on_error", expected, "'replace'")
 
 
 def taken(reader: Reader[Any], rows: Rows) -> Any:

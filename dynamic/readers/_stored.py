@@ -10,13 +10,15 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, cast
 
 from dynamic._arrays.array import Array
 from dynamic._arrays.memory import keep_blocks
 from dynamic._base.docstrings import described_as
+from dynamic._base.origin import Origin
 from dynamic._base.pool import run
+from dynamic.data import Batch
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
 from dynamic.io._bytes import NotOfTheSample, can_be, is_of_the_system, refuse_address
@@ -24,7 +26,9 @@ from dynamic.io._remote import Remote, check_address, is_address, plain
 from dynamic.io._store import Store
 
 from ._checks import flag, natural
+from ._choice import Asked, Weights, asked, by_groups, selected, weighed
 from ._listing import Listing, Packed
+from ._place import Tally
 from ._placed import Fingerprint, OnMismatch
 from ._reader import LastBatch, OnError, Reader, Replaced
 
@@ -41,6 +45,7 @@ __all__ = [
 ]
 
 PathLike: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
+Weighing: TypeAlias = "Sequence[float] | Array | Mapping[Any, float] | Callable[..., float]"
 L = TypeVar("L", bound=Listing)
 G = TypeVar("G")
 X = TypeVar("X")
@@ -88,6 +93,10 @@ class Common(TypedDict, total=False):
     num_shards: int | None
     stick_to_shard: bool | None
     order_of: Reader[Any] | None
+    where: Callable[..., bool] | None
+    weights: Weighing | None
+    replacement: bool | None
+    num_samples: int | None
     pad_last_batch: bool | None
     last_batch: LastBatch | None
     on_error: OnError
@@ -156,7 +165,11 @@ class Stored(Reader[G], Generic[L, G]):
     """
 
     __signature__: ClassVar[inspect.Signature]
+    _told_of: ClassVar[str] = "the name"  # of a sample: the arguments of functions as `where` and `weights`
     _leader: Stored[Any, Any] | None = None  # the reader whose order this one has
+    _where: Callable[..., Any] | None = None  # until the samples are listed, as the next
+    _asked: Asked | None = None
+    _weights: Weights | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -184,6 +197,10 @@ class Stored(Reader[G], Generic[L, G]):
         num_shards: int | None = None,
         stick_to_shard: bool | None = False,
         order_of: Reader[Any] | None = None,
+        where: Callable[..., bool] | None = None,
+        weights: Weighing | None = None,
+        replacement: bool | None = None,
+        num_samples: int | None = None,
         pad_last_batch: bool | None = False,
         last_batch: LastBatch | None = None,
         on_error: OnError = "raise",
@@ -222,8 +239,18 @@ class Stored(Reader[G], Generic[L, G]):
                 epoch. With a shuffle, a state then fits this number of shards only.
             order_of: Another reader, of as many samples: each sample of this one comes where that of the same row of
                 the other's listing comes, as a mask beside its image, and has its id, so that keyed draws are the same
-                for both. Shuffle, seed, shards and last batch are those of the other. Neither leaves out or replaces
-                samples (`on_error`).
+                for both. Shuffle, seed, shards, last batch, selection and weights are those of the other. Neither
+                leaves out or replaces samples (`on_error`).
+            where: A function that selects samples: of the name (`File`: of the name and the label, `COCO`: of the name
+                and the objects, `Map`: of the row) to True or False. All is as if the others were not there. It is
+                called once for each sample, when they are listed.
+            weights: The chances of samples to be drawn: a number for each, in listed order, of those that `where`
+                selects; a mapping by name (`File`: or by class or label); or a function as of `where`. Only their
+                ratios matter, and samples of weight 0 never come. The order of an epoch is random, by `seed`.
+            replacement: Whether each place of an epoch is a draw from all samples, so that some come several times, as
+                by default; or samples come at most once, where those of large weights come early.
+            num_samples: The number of samples of an epoch with `weights`; by default that of all samples, or without
+                replacement that of all with weights above 0.
             pad_last_batch: The same as ``last_batch="pad"``.
             last_batch: The last batch if the samples do not fill it on all shards: "partial" gives those that
                 are left (a shard that none is left for makes one step less), "drop" leaves it out, and "pad" fills up
@@ -270,13 +297,17 @@ class Stored(Reader[G], Generic[L, G]):
         anew = flag(operator, "shuffle_after_epoch", shuffle_after_epoch)
         shuffle = flag(operator, "random_shuffle", random_shuffle)
         stick = flag(operator, "stick_to_shard", stick_to_shard)
+        if where is not None and not callable(where):
+            raise ArgumentError(operator, "where", f"a function of {self._told_of}, or None", shown(where))
+        self._where = where
+        self._asked = asked(operator, weights, replacement, num_samples, sticks=stick)
         if anew and (shuffle or stick):
             other = "random_shuffle" if shuffle else "stick_to_shard"
             raise ArgumentError(operator, "shuffle_after_epoch", f"False with {other}=True", "bool True")
         super().__init__(
             max_batch_size=max_batch_size,
             name=name,
-            shuffle=shuffle or anew,
+            shuffle=shuffle or anew or weights is not None,
             seed=shuffle_after_epoch_seed if anew else seed,
             shard=shard,
             shard_id=shard_id,
@@ -291,6 +322,10 @@ class Stored(Reader[G], Generic[L, G]):
         self._list_samples = list_samples
         self._listed: L | None = None
         if order_of is not None:
+            for argument, given in (("where", where), ("weights", weights)):
+                if given is not None:
+                    expected = "None with order_of, whose samples are those of the other reader"
+                    raise ArgumentError(operator, argument, expected, shown(given))
             self._take_order(
                 order_of,
                 shuffled=shuffle or anew,
@@ -302,27 +337,108 @@ class Stored(Reader[G], Generic[L, G]):
         if not flag(operator, "lazy_init", lazy_init):
             _ = self._listing
 
+    def __getstate__(self) -> dict[str, Any]:
+        if self._where is not None or self._asked is not None:
+            _ = self._listing  # functions may not be pickled, and are called once
+        return super().__getstate__()
+
     @property
     def _listing(self) -> L:
         listed = self._listed
         if listed is None:
             with self._lock:
-                listed = self._listed = self._listed or self._beside_leader(self._list_samples(self._store))
+                listed = self._listed
+                if listed is None:
+                    listed = self._beside_leader(self._chosen(self._list_samples(self._store)))
+                    self._listed, self._where, self._asked = listed, None, None
         return listed  # without the lock: threads that read a batch ask for it while another holds that
 
     @property
     def _ids(self) -> Any:
-        return self._listing.ids if self._leader is None else self._leader._ids
+        return self._listing.chosen_ids if self._leader is None else self._leader._ids
 
     @property
     def _count(self) -> int:
-        return len(self._listing.names) if self._leader is None else self._leader._count
+        drawn = self._drawn
+        return self._distinct if drawn is None else drawn.count
+
+    @property
+    def _distinct(self) -> int:
+        listing = self._listing
+        return len(listing.names) if listing.chosen is None else len(listing.chosen)
 
     def _ids_of(self, indices: Any) -> Any:
-        return self._listing.ids_of(indices) if self._leader is None else self._leader._ids_of(indices)
+        return self._listing.ids_of(self._rows(indices)) if self._leader is None else self._leader._ids_of(indices)
 
     def _names(self, indices: list[int]) -> list[str]:
-        return self._listing.take(indices)
+        return self._listing.take(self._rows(indices))
+
+    def _rows(self, numbers: Any) -> Any:
+        """The numbers in the listing of some of the samples that are visited."""
+        chosen = self._listing.chosen
+        if chosen is None:
+            return numbers
+        return chosen[numbers].tolist() if isinstance(numbers, list) else chosen[numbers]
+
+    def _loaded(self, numbers: list[int], origin: Origin) -> tuple[Batch, ...]:
+        return self._read(self._rows(numbers), origin)
+
+    # -- the choice of samples ----------------------------------------------------------------------------------------
+
+    def _chosen(self, listed: L) -> L:
+        """A listing with the samples that are selected. Their weights are known from here on."""
+        operator = self._operator
+        if self._where is not None:
+            told = self._told(listed, listed.rows)
+            listed = dataclasses.replace(
+                listed, chosen=selected(operator, self._where, told, listed.names, self._told_of)
+            )
+        if self._asked is not None:
+            rows = listed.rows
+            names = listed.names if listed.chosen is None else listed.take(rows.tolist())
+            self._weights = weighed(
+                operator,
+                self._asked,
+                listed.chosen_ids,
+                names,
+                lambda: self._told(listed, rows),
+                lambda mapping: by_groups(operator, mapping, self._groups(listed, rows), names),
+                self._told_of,
+            )
+        return listed
+
+    def _told(self, listed: L, rows: Any) -> Iterable[tuple[Any, ...]]:
+        """For some samples, the arguments of functions as `where` and `weights`."""
+        return zip(listed.names if listed.chosen is None else listed.take(rows.tolist()))
+
+    def _groups(self, listed: L, rows: Any) -> Iterable[tuple[Array, Sequence[Any]]]:  # noqa: ARG002
+        """Kinds of keys of a mapping as weights, but for names: for some samples the numbers of keys, and the keys."""
+        return ()
+
+    @property
+    def _chooses(self) -> bool:
+        """Whether some samples are selected, or all are drawn by weights, by this reader or that which it follows."""
+        return self._drawn is not None or self._listing.chosen is not None
+
+    @property
+    def _drawn(self) -> Weights | None:
+        if self._leader is not None:
+            return self._leader._drawn
+        _ = self._listing
+        return self._weights
+
+    @property
+    def _listed_tally(self) -> str:
+        if self._leader is not None:
+            return self._leader._listed_tally
+        listing = self._listing
+        if listing.chosen is None:
+            return ""
+        if self._known_tally is None:
+            self._known_tally = str(Tally.of(listing.ids))
+        return self._known_tally
+
+    _known_tally: str | None = None
 
     def _digests(self, *, sort: bool, contents: bool, sized: int) -> dict[str, str]:
         return self._listing.digests(sort=sort, contents=contents, sized=sized)
@@ -332,7 +448,7 @@ class Stored(Reader[G], Generic[L, G]):
 
     @property
     def _sized(self) -> int:
-        return self._count if isinstance(self._listing, Packed) else super()._sized
+        return self._distinct if isinstance(self._listing, Packed) else super()._sized
 
     # -- the order of another reader ----------------------------------------------------------------------------------
 
@@ -385,11 +501,12 @@ class Stored(Reader[G], Generic[L, G]):
         """A listing, in the order of the reader that this one follows."""
         if self._leader is None:
             return listed
-        ids = self._leader._ids
+        led = self._leader._listing
+        ids = led.ids if led.beside is None else led.beside
         if len(ids) != len(listed.names):
             expected = f"a reader of as many samples as this one has, {len(listed.names)}"
             raise ArgumentError(self._operator, "order_of", expected, f"one of {len(ids)}")
-        return dataclasses.replace(listed, beside=ids)
+        return dataclasses.replace(listed, beside=ids, chosen=led.chosen)
 
     def _files(self, indices: list[int], files: Listing | None = None) -> list[Array]:
         """The bytes of the file of each sample, or of some of other files."""
@@ -402,7 +519,7 @@ class Stored(Reader[G], Generic[L, G]):
 
     def _expect(self, indices: list[int]) -> None:
         listing = self._listing
-        listing.store.expect(listing.wanted(indices))
+        listing.store.expect(listing.wanted(self._rows(indices)))
 
     def _each(
         self,

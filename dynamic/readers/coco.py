@@ -11,8 +11,8 @@ import math
 import os
 import secrets
 import struct
-from collections.abc import Sequence
-from typing import Any, ClassVar, Unpack
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy
 
@@ -33,6 +33,13 @@ from ._stored import Common, PathLike, Stored, Unusable, a_path, called_with
 __all__ = ["COCO"]
 
 _FOLDER = "a folder of preprocessed annotations"
+
+
+class Objects(NamedTuple):
+    """The objects of an image, as functions given to `COCO` as `where` and `weights` get them."""
+
+    boxes: Array  #: float32 of shape (M, 4), as the reader gives them
+    labels: Array  #: int32 of shape (M,), as the reader gives them
 
 
 class COCO(Stored[Annotated, Batches]):
@@ -95,6 +102,7 @@ class COCO(Stored[Annotated, Batches]):
     """
 
     _operator: ClassVar[str] = "readers.COCO"
+    _told_of: ClassVar[str] = "the name and the objects"
 
     @called_with("file_root")
     def __init__(
@@ -179,6 +187,14 @@ class COCO(Stored[Annotated, Batches]):
         """The names of the categories by label, as far as the file has names; None for preprocessed annotations."""
         classes: dict[int, str] | None = self._listing.classes
         return None if classes is None else dict(classes)
+
+    def _told(self, listed: Annotated, rows: Any) -> Iterable[tuple[Any, ...]]:
+        boxes, labels = (memory.view() for memory in (listed.boxes, listed.categories))
+        boxes.flags.writeable = labels.flags.writeable = False
+        starts = listed.starts.tolist()
+        for row in rows.tolist():
+            here = slice(starts[row], starts[row + 1])
+            yield listed.names[row], Objects(boxes[here], labels[here])
 
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         listing = self._listing

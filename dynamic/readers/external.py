@@ -119,8 +119,11 @@ class ExternalSource:
         no_copy: bool | None = False,
         batch: bool | None = None,
         batch_info: bool | None = False,
+        **others: Any,
     ) -> None:
         operator = self._operator
+        for argument in others:
+            raise _unknown(argument)
         self._source: Any = source
         outputs = natural(operator, "num_outputs", 1 if num_outputs is None else num_outputs, 1)
         self._outputs = outputs if outputs > 1 else None
@@ -438,6 +441,14 @@ class ExternalSource:
             else "at a place that cannot be saved"
         )
         return f"<{self._operator}{name}: {self._kind} {getattr(self._source, '__name__', 'source')}, {place}>"
+
+
+def _unknown(argument: str) -> ArgumentError:
+    if argument in ("where", "weights", "replacement", "num_samples"):
+        hint = "Its source decides which samples it makes: choose there, or give rows to readers.Map."
+        return ArgumentError(ExternalSource._operator, argument, f"has no argument {argument!r}", "", hint)
+    known = list(inspect.signature(ExternalSource).parameters)[:-1]
+    return ArgumentError.unknown(ExternalSource._operator, argument, known)
 
 
 def _kind(source: Any, batch: bool | None, *, batch_info: bool) -> Kind:

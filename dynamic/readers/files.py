@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Unpack
 
 import numpy
 
+from dynamic._arrays.array import Array
 from dynamic._base.origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
@@ -65,6 +66,7 @@ class File(Stored[Listing, Batches]):
     """
 
     _operator: ClassVar[str] = "readers.File"
+    _told_of: ClassVar[str] = "the name and the label"
     _scalar_labels = False  # of one that was pickled before there was the argument
 
     @called_with("file_root", "files", "file_list")
@@ -106,6 +108,16 @@ class File(Stored[Listing, Batches]):
         """The names of the classes, by label: of folders, or of labels that are names; None where labels have none."""
         classes: tuple[str, ...] | None = self._listing.classes
         return classes
+
+    def _told(self, listed: Listing, rows: Any) -> Iterable[tuple[Any, ...]]:
+        names = listed.names if listed.chosen is None else listed.take(rows.tolist())
+        return zip(names, listed.labels[rows].tolist(), strict=True)
+
+    def _groups(self, listed: Listing, rows: Any) -> Iterable[tuple[Array, Sequence[Any]]]:
+        labels, numbers = numpy.unique(listed.labels[rows], return_inverse=True)
+        if listed.classes is not None:
+            yield numbers, [listed.classes[label] for label in labels.tolist()]
+        yield numbers, labels.tolist()
 
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, Batch]:
         numbers = self._listing.labels[indices]

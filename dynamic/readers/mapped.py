@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, TypeVar, Unpack
 
@@ -28,6 +28,7 @@ __all__ = ["Map"]
 Output: TypeAlias = "str | int | Callable[[Any], Any]"
 Row: TypeAlias = Any
 X = TypeVar("X")
+_AT_ONCE = 1024  # rows of which a column is read
 #: Constants of SplitMix64 (Steele, Lea and Flood, 2014), a bijection of 64 bits: no two rows have one id.
 _STEP, _FIRST, _SECOND = (numpy.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
@@ -68,6 +69,7 @@ class Map(Stored["_Rows", Batches]):
     """
 
     _operator: ClassVar[str] = "readers.Map"
+    _told_of: ClassVar[str] = "the row"
 
     @called_with("dataset")
     def __init__(
@@ -87,6 +89,9 @@ class Map(Stored["_Rows", Batches]):
         wanted = None if key is None else _part("key", key)
         list_samples = functools.partial(_listed, source, wanted, self._outputs)
         super().__init__(max_batch_size, name, device, num_inputs, list_samples, **common)
+
+    def _told(self, listed: _Rows, rows: Any) -> Iterable[tuple[Any, ...]]:
+        return zip(listed.dataset.told(rows.tolist()))
 
     def _read(self, indices: list[int], origin: Origin) -> Batches:
         source = self._listing.dataset
@@ -123,7 +128,7 @@ class Map(Stored["_Rows", Batches]):
     def _kinds(self) -> list[_Kind]:
         """The outputs of the first row that can be read: others are left out where `on_error` says so."""
         listing = self._listing
-        for i in range(len(listing.names)):
+        for i in listing.rows.tolist():
             with contextlib.suppress(Unusable):  # it is named when its turn comes
                 return [_Kind.of(array, listing.source(i)) for array in listing.arrays(i)]
         return []
@@ -233,6 +238,32 @@ def _twice(make: Callable[..., X], *arguments: Any) -> X:
         raise
 
 
+class _Row(Mapping[Any, Any]):
+    """A row whose parts are read when they are asked for."""
+
+    def __init__(self, names: Sequence[Any], read: Callable[[Any], Any], number: int) -> None:
+        self._names, self._read, self._number = names, read, number
+
+    def __getitem__(self, name: Any) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._read(name)[self._number]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _had(read: Callable[[int], Row], i: int) -> Row:
+    """A row, for which a function asks while the rows are listed."""
+    try:
+        return _twice(read, i)
+    except Unusable as error:
+        raise _unlisted(i, f"it cannot be had: {error}") from error
+
+
 class _Source:
     """A data set, one row or several at a time."""
 
@@ -264,6 +295,26 @@ class _Source:
         """Rows, where the data set has several at once."""
         return list(self.dataset.__getitems__(indices)) if hasattr(self.dataset, "__getitems__") else None
 
+    def told(self, numbers: list[int]) -> Iterator[Row]:
+        """Some rows for a function of each: of a data set with columns those are read that it asks for."""
+        names = self.names()
+        if names is None:
+            yield from (_had(self.row, i) for i in numbers)
+            return
+        for start in range(0, len(numbers), _AT_ONCE):
+            block = numbers[start : start + _AT_ONCE]
+            read = functools.cache(functools.partial(self.part, block))
+            yield from (_Row(names, read, k) for k in range(len(block)))
+
+    def names(self) -> list[str] | None:
+        """The names of columns that can be read alone."""
+        names = getattr(self.dataset, "column_names", None)
+        return names if isinstance(names, list) and hasattr(self.dataset, "select_columns") else None
+
+    def part(self, numbers: list[int], name: str) -> Any:
+        """The values of a column in some rows."""
+        return self.dataset.select_columns([name])[numbers][name]
+
     def column(self, part: Output) -> Any:
         """The values of a column of all rows; None where it is no column."""
         names = getattr(self.dataset, "column_names", None)
@@ -279,6 +330,16 @@ class _Table(_Source):
     def row(self, i: int) -> Row:
         """A row."""
         return self._many([i])[0]
+
+    def names(self) -> list[str] | None:
+        """As of others."""
+        return list(self.dataset.schema.names)
+
+    def part(self, numbers: list[int], name: str) -> Any:
+        """As of others."""
+        alone = hasattr(self.dataset, "to_table")  # of Lance, where a scan may ask for columns
+        found = self.dataset.take(numbers, columns=[name]) if alone else self.dataset.select([name]).take(numbers)
+        return found.column(name).to_pylist()
 
     def _many(self, indices: list[int]) -> list[Row]:
         found: list[Row] = self.dataset.take(indices).to_pylist()
@@ -304,6 +365,11 @@ class _Columns(_Source):
         """A row."""
         return {name: column[i] for name, column in self.dataset.items()}
 
+    def told(self, numbers: list[int]) -> Iterator[Row]:
+        """As of others."""
+        names = list(self.dataset)
+        return (_Row(names, self.dataset.__getitem__, i) for i in numbers)
+
     def column(self, part: Output) -> Any:
         """As of others."""
         return self.dataset.get(part) if isinstance(part, (str, int)) else None
@@ -317,6 +383,10 @@ class _Columns(_Source):
 
 class _Array(_Columns):
     """One array, whose elements along its first dimension are the rows."""
+
+    def told(self, numbers: list[int]) -> Iterator[Row]:
+        """As of others."""
+        return (self.dataset[0][i] for i in numbers)
 
     def row(self, i: int) -> Row:
         """A row."""
@@ -405,7 +475,7 @@ class _Rows(Listing):
     def contents(self) -> Any:
         """A digest of the outputs of each row, read once: uint8 of shape (N, 16), 0 where it cannot be read."""
         digests = numpy.zeros((len(self.names), 16), numpy.uint8)
-        for i in range(len(self.names)):
+        for i in self.rows.tolist():
             with contextlib.suppress(Unusable):  # the row is named when it is read
                 found = hashlib.blake2b(digest_size=16)
                 for array in self.arrays(i):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -105,13 +105,14 @@ class Mix(Reader[Any]):
             on_mismatch=on_mismatch,
         )
         sizes = [child._count for child in self._children.values()]
-        self._firsts = numpy.concatenate([[0], numpy.cumsum(sizes)])
+        self._sizes = numpy.array(sizes, numpy.int64)  # of epochs of children
+        self._firsts = numpy.concatenate([[0], numpy.cumsum([child._distinct for child in self._children.values()])])
         self._ends = _shares(self._children, weights, sizes)
         self._stop = stop if isinstance(stop, str) else natural(self._operator, "stop", stop, 1, _MOST - 1)
         if isinstance(stop, str):
             word(self._operator, "stop", stop, ("first", "longest"))
         self._offsets, self._since = numpy.zeros(len(sizes), numpy.int64), 0  # of samples given, from an epoch on
-        self._size = self._epoch_size(numpy.diff(self._firsts))
+        self._size = self._epoch_size(self._sizes)
 
     # -- the mixture --------------------------------------------------------------------------------------------------
 
@@ -200,6 +201,14 @@ class Mix(Reader[Any]):
         return self._size
 
     @property
+    def _distinct(self) -> int:
+        return int(self._firsts[-1])
+
+    @property
+    def _repeats(self) -> bool:
+        return self._stop != "first" or any(child._repeats for child in self._children.values())
+
+    @property
     def _ids(self) -> Any:
         if self._known_ids is None:
             self._known_ids = numpy.concatenate(
@@ -241,13 +250,13 @@ class Mix(Reader[Any]):
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch, ...]:
         if not indices:
             child = next(iter(self._children.values()))
-            return child._read([], origin)
+            return child._loaded([], origin)
         parts: list[tuple[str, Array, tuple[Batch, ...]]] = []
         failures: list[Failure] = []
         kind: type[DataError] = DataError
         for name, child, places, own in self._dealt(indices):
             try:
-                parts.append((name, places, child._read(own, origin.take(places))))
+                parts.append((name, places, child._loaded(own, origin.take(places))))
             except DataError as error:
                 kind = Replaced if isinstance(error, Replaced) else kind
                 failures += [_moved(failure, places) for failure in error.failures]
@@ -281,11 +290,7 @@ class Mix(Reader[Any]):
 
     def explain(self, sample: int | str, epoch: int | None = None) -> Explanation:
         """Tell where a sample first comes in an epoch; see `File.explain`. Names begin with that of the child."""
-        try:
-            return super().explain(sample, epoch)
-        except IndexError:
-            expected = "a sample that comes in the epoch"
-            raise ArgumentError(f"{self._operator}.explain", "sample", expected, shown(sample)) from None
+        return super().explain(sample, epoch)
 
     # -- states -------------------------------------------------------------------------------------------------------
 
@@ -301,10 +306,13 @@ class Mix(Reader[Any]):
     def _mixture(self) -> dict[str, Any]:
         """Each child's weight and samples, as far as the mixture depends on them."""
         shares = numpy.diff(self._ends.astype(numpy.int64)).tolist()
-        return {
-            name: {"share": share, "state": child._state_at(Progress())}
-            for (name, child), share in zip(self._children.items(), shares, strict=True)
-        }
+        found = {}
+        for (name, child), share in zip(self._children.items(), shares, strict=True):
+            found[name] = {"share": share, "state": child._state_at(Progress(), expected=False)}
+        return found
+
+    def _chances(self, place: Place, *, expected: bool) -> dict[str, Any]:
+        return {"expected": str(self._expected(place))} if expected else {}
 
     def get_state(self) -> State:
         """The place, and the mixture that it is a place in; see `File.get_state`.
@@ -316,12 +324,12 @@ class Mix(Reader[Any]):
         with self._ordering:
             return self._state_at(self._progress)
 
-    def _state_at(self, progress: Progress) -> State:
+    def _state_at(self, progress: Progress, *, expected: bool = True) -> State:
         given = self._given_by(progress.place)
         children = {name: {**each, "given": given[name]} for name, each in self._mixture().items()}
         offsets = dict(zip(self._children, self._offsets.tolist(), strict=True))
         mixture: dict[str, Any] = {"stop": self._stop, "children": children, "offsets": offsets, "since": self._since}
-        return {**super()._state_at(progress), "mixture": mixture}
+        return {**super()._state_at(progress, expected=expected), "mixture": mixture}
 
     state_dict = get_state
 
@@ -342,14 +350,31 @@ class Mix(Reader[Any]):
             if differences and self._stop == "first":
                 hint = "With stop='first' children begin anew in each epoch: begin one with seek(0)."
                 raise unfit(operator, differences, hint)
-            before = self._offsets, self._since, dict(self._orders)
+            back = self._way_back()
             try:
                 place = self._adapted(known, mixture) if differences else self._same(known, mixture)
                 skipped = {int(i, 16): self._skip_of_old(int(i, 16)) for i in known["skipped"]}
                 self._go_to(place, Tally.parsed(known["given"]), skipped)
             except BaseException:
-                self._offsets, self._since, self._orders = before
+                back()
                 raise
+
+    def _way_back(self) -> Callable[[], None]:
+        back, offsets, since = super()._way_back(), self._offsets, self._since
+
+        def returned() -> None:
+            back()
+            with self._ordering:
+                self._moved_to(offsets, since)
+
+        return returned
+
+    def _moved_to(self, offsets: Array, since: int) -> None:
+        """Let children have given other numbers of samples, from an epoch on."""
+        self._offsets, self._since = offsets, since
+        self._begun_with = None
+        self._orders.clear()
+        self._tallies.clear()
 
     def _changed(self, known: dict[str, Any], mixture: dict[str, Any]) -> list[str]:
         """The differences of a state's mixture from this one."""
@@ -371,21 +396,19 @@ class Mix(Reader[Any]):
 
     def _same(self, known: dict[str, Any], mixture: dict[str, Any]) -> Place:
         offsets = mixture["offsets"]
-        self._offsets = numpy.array([offsets[name] for name in self._children], numpy.int64)
-        self._since = mixture["since"]
-        self._orders.clear()
+        before = numpy.array([offsets[name] for name in self._children], numpy.int64)
+        if self._since != mixture["since"] or not numpy.array_equal(before, self._offsets):
+            self._moved_to(before, mixture["since"])
         return self._exact(known)
 
     def _adapted(self, known: dict[str, Any], mixture: dict[str, Any]) -> Place:
         """The same place, from which each child goes on behind the samples that it has given."""
         place = Place(known["epoch"], min(known["position"], self._size))
-        self._offsets, self._since = numpy.zeros_like(self._offsets), 0
-        self._orders.clear()
+        self._moved_to(numpy.zeros_like(self._offsets), 0)
         here, there = self._given_by(place), mixture["children"]
         given = [there[name]["given"] if name in there else 0 for name in here]
-        self._offsets = numpy.array(given, numpy.int64) - numpy.array(list(here.values()), numpy.int64)
-        self._since = place.epoch
-        self._orders.clear()
+        offsets = numpy.array(given, numpy.int64) - numpy.array(list(here.values()), numpy.int64)
+        self._moved_to(offsets, place.epoch)
         return place
 
 

@@ -161,7 +161,7 @@ class Numpy(Stored[Listing, Batches]):
     def _kind(self) -> _Kind | None:
         """The type of all samples where others are left out, whatever the batches: that of the first readable one."""
         listing = self._listing
-        for i in range(len(listing.names)):
+        for i in listing.rows.tolist():
             try:
                 return _Kind.of(_array(listing, i, self._region), listing.source(i))
             except Unusable:
