@@ -114,6 +114,8 @@ class File(Stored[Listing, Batches]):
         return zip(names, listed.labels[rows].tolist(), strict=True)
 
     def _groups(self, listed: Listing, rows: Any) -> Iterable[tuple[Array, Sequence[Any]]]:
+        if listed.labels.ndim > 1:  # several for each file
+            return
         labels, numbers = numpy.unique(listed.labels[rows], return_inverse=True)
         if listed.classes is not None:
             yield numbers, [listed.classes[label] for label in labels.tolist()]

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Unpack
@@ -296,9 +296,9 @@ class _Sequences(Listing):
     @_Once
     def contents(self) -> Any:
         """A digest of the frames of each sequence, each read once: uint8 of shape (N, 16), 0 where one is missing."""
-        digests = self.frames.contents
+        digests = replace(self.frames, chosen=numpy.unique(self.frames_of(self.rows))).contents
         found = numpy.zeros((len(self.firsts), 16), numpy.uint8)
-        for i in range(len(self.firsts)):
+        for i in self.rows.tolist():
             own = digests[self.frames_of([i])[0]]
             if own.any(axis=1).all():
                 found[i] = numpy.frombuffer(hashlib.blake2b(own.tobytes(), digest_size=16).digest(), numpy.uint8)
