@@ -528,7 +528,7 @@ def test_a_path_in_the_place_of_the_batch_size_is_told_its_name(kind, tmp_path):
     reader = getattr(readers, kind.name)
     files = "file_root= or files= or file_list=."
     expected = {"File": files, "Numpy": files, "COCO": "file_root=.", "TFRecord": "path=.", "Webdataset": "paths=.",
-                "Map": "dataset=."}[kind.name]  # fmt: skip
+                "Map": "dataset=.", "Sequence": "file_root=."}[kind.name]  # fmt: skip
     for path in (tmp_path, str(tmp_path), bytes(tmp_path), [tmp_path]):
         with pytest.raises(
             ArgumentError, match="argument 'max_batch_size' must be an integer of 1 or more; got"
