@@ -61,7 +61,7 @@ def run(folder: str, way: str, dtype: str, consume: Callable[[Any], object], ima
     if "torch" in way:
         _dataset.hand_over_results = lambda: None
     reader = File(file_root=folder, scalar_labels=True)
-    dataset = Dataset(lambda: reader, batch_size=BATCH_SIZE, transform=functools.partial(job, dtype=dtype))
+    dataset = Dataset(lambda: reader, batch_size=BATCH_SIZE, step=functools.partial(job, dtype=dtype))
     workers, threads = WAYS[way]
     dynamic.set_num_threads(threads)
     loader = torch.utils.data.DataLoader(dataset, None, num_workers=workers, persistent_workers=workers > 0)

@@ -1,23 +1,34 @@
-"""Batches for JAX.
+"""Batches for JAX: `Loader` makes them ahead, with an exact state.
 
 Import it by name, ``import dynamic.jax``; jax is imported when a batch is handed over.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from dynamic import ArgumentError, Batch, Tensor
+import numpy
+
+from dynamic import ArgumentError, Batch, StateMismatch, Tensor
+from dynamic._base.ahead import Ahead
+from dynamic._base.state import State
 from dynamic.errors import shown
+from dynamic.pipeline._epochs import Epochs, Place, Source, States, place_of, state_of
+from dynamic.pipeline._output import names, stepped
+from dynamic.readers._checks import natural
 
 if TYPE_CHECKING:
     import jax
 
-__all__ = ["as_jax"]
+__all__ = ["Loader", "as_jax"]
+
+_OPERATOR = "jax.Loader"
 
 
 def __getattr__(name: str) -> NoReturn:
-    hint = "Loop over the pipeline instead: `for images, labels in pipe.next_epoch(): images.jax()`."
+    hint = "Loader makes batches ahead, and its state is that of the batch which was taken last."
     iterators = ("DALIGenericIterator", "data_iterator", "peekable_data_iterator", "clu", "iterator")
     raise AttributeError(f"dynamic.jax has no {name!r}. {hint if name in iterators else ''}".rstrip())
 
@@ -39,3 +50,159 @@ def as_jax(data: Batch | Tensor, *, pad: bool = False) -> jax.Array:
     if not isinstance(data, (Batch, Tensor)):
         raise ArgumentError("jax.as_jax", "data", "a Batch or a Tensor", shown(data))
     return data.jax(pad) if isinstance(data, Batch) else data.jax()
+
+
+class Loader:
+    """Batches of a reader or a pipeline as dicts of JAX arrays, made ahead by a thread, with an exact state.
+
+    The state is that after the batch which was taken last: JSON, which Orbax saves beside the weights. A run goes on
+    with another number of processes or samples per batch, and gives every sample that is left of the epoch once. ::
+
+        reader = ndd.readers.File(file_root="photos", random_shuffle=True, scalar_labels=True, last_batch="drop")
+        loader = Loader(reader, step, batch_size=64, sharding=NamedSharding(mesh, PartitionSpec("data")))
+        for epoch in range(loader.epoch, epochs):
+            for batch in loader:
+                training = train(training, batch["data"], batch["label"])
+
+    Each `iter` begins the next epoch, or the rest of the one whose state was loaded. An epoch is over when its last
+    batch was given, or when another begins, however far it has been read.
+
+    Args:
+        source: A reader, or a function without arguments that makes a reader or a `Pipeline`.
+        step: Applied to each batch, in the thread: called with the outputs, it returns a Batch, a tuple, or a dict of
+            them, whose keys are then the names.
+        batch_size: Samples in a batch of a reader; by default its `max_batch_size`.
+        output_map: A name for each output.
+        dynamic_shape: Fill samples that are smaller than the largest of the batch with zeros at the end of each
+            dimension; without it such an output is an error.
+        sharding: A `jax.sharding.Sharding` of the global batch, of which the batch here is this process's part; by
+            default an array is on JAX's default device.
+        depth: How many batches are made ahead; with 0 there is no thread.
+
+    Raises:
+        ArgumentError: An argument is wrong.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        step: Callable[..., Any] | None = None,
+        *,
+        batch_size: int | None = None,
+        output_map: Sequence[str] = ("data", "label"),
+        dynamic_shape: bool = False,
+        sharding: jax.sharding.Sharding | None = None,
+        depth: int = 2,
+    ) -> None:
+        output_map = names(_OPERATOR, output_map)
+        if step is not None and not callable(step):
+            raise ArgumentError(_OPERATOR, "step", "a function of Batches", shown(step))
+        self._depth = natural(_OPERATOR, "depth", depth, 0)
+        self._epochs = Epochs(_OPERATOR, source, batch_size)
+        self._states, self._begun = self._epochs.first, False
+        self._arrays = _Arrays(step, output_map, bool(dynamic_shape), sharding, self._epochs.batch_size)
+        if sharding is not None:
+            self._epochs.check_order()
+
+    def __len__(self) -> int:
+        """How many batches a whole epoch has, on the shard that has most.
+
+        Raises:
+            TypeError: The first source of the pipeline is not a reader.
+        """
+        return len(self._epochs)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that the next `iter` begins, or goes on with: ``range(loader.epoch, epochs)``."""
+        return self._epochs.epoch(self._next())
+
+    def _next(self) -> States:
+        """Where the next iteration begins."""
+        return self._epochs.start(self._states) if self._begun else self._states
+
+    def __iter__(self) -> Iterator[dict[str, jax.Array]]:
+        """The batches of the next epoch, or the rest of the one whose state was loaded."""
+        self._states, self._begun = self._next(), False
+        ahead = Ahead(functools.partial(_made, self._epochs.rest(self._states), self._arrays), self._depth)
+        try:
+            ahead.start()
+            while True:
+                arrays, states = ahead.take()
+                self._states, self._begun = states, arrays is not None
+                if arrays is None:
+                    return
+                yield arrays
+                del arrays  # or they would stay here while the next are made
+        finally:
+            ahead.close()
+
+    def state_dict(self) -> State:
+        """The state after the batch that was taken last, whatever has been made ahead."""
+        return state_of(Place(self._states))
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """Let the next `iter` begin after the batch whose state this is.
+
+        After the last batch of an epoch that is the next epoch.
+
+        Raises:
+            StateError: This is not a state of a loader.
+            StateMismatch: It is of another reader or pipeline, or of one of several workers of torch.
+        """
+        place = place_of(_OPERATOR, state_dict)
+        if place.workers:
+            difference = f"workers: {place.workers} in the state, 0 here"
+            raise StateMismatch(f"{_OPERATOR}: the state is of one of several workers. {difference}.", [difference])
+        self._epochs.check(place.states)
+        ended = self._epochs.left(place.states) == 0
+        self._states, self._begun = self._epochs.start(place.states) if ended else place.states, False
+
+
+class _Arrays:
+    """Makes the arrays of a batch.
+
+    Args:
+        step: As of `Loader`, and the next three.
+        output_map: The names of outputs.
+        varying: Whether samples may differ in shape.
+        sharding: Of the global batch.
+        batch_size: Samples in a batch; None where that is not known.
+    """
+
+    def __init__(
+        self,
+        step: Callable[..., Any] | None,
+        output_map: Sequence[str],
+        varying: bool,
+        sharding: jax.sharding.Sharding | None,
+        batch_size: int | None,
+    ) -> None:
+        self._step, self._output_map, self._varying = step, output_map, varying
+        self._sharding, self._batch_size = sharding, batch_size
+
+    def __call__(self, outputs: Sequence[Batch]) -> dict[str, jax.Array]:
+        found = stepped(_OPERATOR, self._step, self._output_map, outputs, varying=self._varying)
+        return {name: self._array(output) for name, output in found.items()}
+
+    def _array(self, output: Batch) -> jax.Array:
+        if self._sharding is None:
+            return output.jax(self._varying)
+        import jax
+
+        size = self._batch_size = self._batch_size or len(output)
+        if len(output) != size:
+            hint = "Give the reader last_batch='drop' or 'pad': all processes and devices share each batch evenly."
+            expected, got = f"batches of {size} samples with a sharding", f"one of {len(output)}"
+            raise ArgumentError(_OPERATOR, "source", expected, got, hint)
+        local = numpy.asarray(output.to_device("cpu").jax(self._varying))
+        return jax.make_array_from_process_local_data(self._sharding, local)
+
+
+def _made(rest: Iterator[Any], arrays: _Arrays) -> tuple[dict[str, jax.Array] | None, States]:
+    """The next batch and the states after it; None for the batch after the last."""
+    outputs, states, _ = next(rest)
+    return None if outputs is None else arrays(outputs), states

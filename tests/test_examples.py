@@ -204,7 +204,7 @@ def test_the_loop_of_the_readme_is_killed_and_started_again_until_it_has_trained
 
 def test_the_loop_of_the_page_on_pytorch_takes_labels_as_they_come(photos, tmp_path, monkeypatch):
     pytest.importorskip("torch")
-    page = (ROOT / "docs" / "pipelines.md").read_text().partition("## Four ways to PyTorch")[2]
+    page = (ROOT / "docs" / "trainers.md").read_text().partition("All of them resume exactly")[2]
     (tmp_path / "photos").symlink_to(photos)
     monkeypatch.chdir(tmp_path)
     names: dict = {}

@@ -52,10 +52,10 @@ def images(folder):
     return fn.cast(fn.resize(fn.reshape(files, shape=(1, 1), layout="HW"), size=SIZE), dtype="float32"), labels
 
 
-def data_set(folder, kind="reader", transform=enlarged):
+def data_set(folder, kind="reader", step=enlarged):
     if kind == "pipeline":
         return Dataset(functools.partial(images, folder))
-    return Dataset(functools.partial(reader_of, folder), transform=transform)
+    return Dataset(functools.partial(reader_of, folder), step=step)
 
 
 def loader(dataset, workers=1, **arguments):
@@ -196,7 +196,7 @@ def test_memory_is_used_again(folder, method, persistent):
 
 
 def test_many_batches_need_few_segments(folder):
-    dataset = Dataset(lambda: ndd.readers.File(file_root=folder, files=FILES * 3, max_batch_size=2), transform=enlarged)
+    dataset = Dataset(lambda: ndd.readers.File(file_root=folder, files=FILES * 3, max_batch_size=2), step=enlarged)
     places = []
     for batch in loader(dataset, 1):
         places.append(batch["data"].data_ptr())
@@ -207,7 +207,7 @@ def test_many_batches_need_few_segments(folder):
 
 
 class Constant:
-    """A transform that gives a result of its own with each batch."""
+    """A step that gives a result of its own with each batch."""
 
     def __call__(self, files, labels):
         if not hasattr(self, "images"):
@@ -218,7 +218,7 @@ class Constant:
 def test_no_trainer_writes_into_memory_that_its_worker_keeps(folder):
     """It may write into its own, and sees nothing of what others write."""
     found = []
-    for batch in loader(data_set(folder, transform=Constant()), 1):
+    for batch in loader(data_set(folder, step=Constant()), 1):
         one, other = batch["data"], batch["label"]
         assert handed_over(one)
         found.append(one[0, 0, 0].item())
@@ -246,7 +246,7 @@ def test_memory_is_mapped_as_shared_where_its_worker_does_not_keep_it(folder, tm
     made = {
         "reader of arrays": lambda: Dataset(lambda: of_arrays(tmp_path), ["data"]),
         "pipeline of arrays": lambda: Dataset(lambda: arrays(tmp_path)),
-        "kept": lambda: data_set(folder, transform=Constant()),
+        "kept": lambda: data_set(folder, step=Constant()),
     }
     for batch in loader(made.get(kind, lambda: data_set(folder, kind))(), 1):
         assert handed_over(batch["data"])
@@ -258,7 +258,7 @@ def test_memory_is_mapped_as_shared_where_its_worker_does_not_keep_it(folder, tm
 def test_no_segment_stays_mapped_that_its_worker_has_no_more(folder, workers, monkeypatch):
     monkeypatch.setattr(_handover, "_LIMIT", 1 << 23)  # in the workers too, which are forked
     sizes = itertools.count(SIZE, 80)
-    dataset = data_set(folder, transform=lambda *batch: enlarged(*batch, size=next(sizes)))
+    dataset = data_set(folder, step=lambda *batch: enlarged(*batch, size=next(sizes)))
     for batch in loader(dataset, workers, prefetch_factor=1, persistent_workers=True):
         assert handed_over(batch["data"])
         numbers(batch)

@@ -358,7 +358,7 @@ def test_nothing_is_imported_before_it_is_needed_and_what_is_missing_is_told():
 
 
 def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
-    page = (Path(__file__).parent.parent / "docs" / "pipelines.md").read_text()
+    page = (Path(__file__).parent.parent / "docs" / "trainers.md").read_text()
     (example,) = [block for block in re.findall("```python\n(.*?)```", page, re.DOTALL) if "pytorch.nodes" in block]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train" / "a").mkdir(parents=True)

@@ -30,10 +30,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from dynamic.pytorch import (  # noqa: E402
     ClassificationIterator,
-    DataLoader,
     Dataset,
     GenericIterator,
     LastBatchPolicy,
+    Loader,
     RaggedIterator,
 )
 from dynamic.pytorch._shared import Shared  # noqa: E402
@@ -803,7 +803,7 @@ def test_outputs_are_transformed_in_the_worker(folder):
         assert isinstance(data, Batch)
         return data * 2
 
-    dataset = Dataset(reader_of(folder), ["twice"], transform=transform, batch_size=3)
+    dataset = Dataset(reader_of(folder), ["twice"], step=transform, batch_size=3)
     assert len(dataset) == len(loader(dataset, 2)) == 8
     assert sorted(x for batch in loader(dataset, 2) for (x,) in batch["twice"].tolist()) == list(range(0, 2 * COUNT, 2))
     again = pickle.loads(pickle.dumps(Dataset(reader_of(folder))))
@@ -814,10 +814,10 @@ def test_outputs_are_transformed_in_the_worker(folder):
 def test_what_a_transform_gives_that_is_no_batch_is_named(folder):
     for transform, told in [
         (5, "a function of Batches; got int 5"), (lambda *_: 5, "that gives Batches; got int 5"),
-        (lambda data, _: (data, data.numpy()), "'transform' must be a function that gives Batches"),
+        (lambda data, _: (data, data.numpy()), "'step' must be a function that gives Batches"),
     ]:  # fmt: skip
         with pytest.raises(ArgumentError, match=told):
-            next(iter(Dataset(reader_of(folder), NAMES, transform=transform, batch_size=3)))
+            next(iter(Dataset(reader_of(folder), NAMES, step=transform, batch_size=3)))
 
 
 def test_what_a_data_set_refuses(folder):
@@ -866,7 +866,7 @@ def test_an_epoch_is_over_for_whoever_stops_at_its_length(folder, kind, workers)
     epochs = [list(whole) for _ in range(3)]
     for made in (loader(Dataset(make(folder), output_map), workers),
                  loader(Dataset(make(folder), output_map), workers, **{"persistent_workers": True} if workers else {}),
-                 DataLoader(Dataset(make(folder), output_map), workers)):  # fmt: skip
+                 Loader(Dataset(make(folder), output_map), num_workers=workers)):  # fmt: skip
         for epoch in epochs:
             batches = iter(made)
             found = [next(batches) for _ in range(len(made))]
@@ -954,11 +954,11 @@ def test_a_loader_of_ours_has_the_state_of_the_batch_that_was_taken(folder, kind
     whole = Dataset(make(folder), output_map)
     epochs = [listed(whole) for _ in range(3)]
     for stop, before, after in [(0, 2, 0), (1, 2, 3), (5, 0, 2), (6, 2, 0), (7, 2, 2)]:
-        first = DataLoader(Dataset(make(folder), output_map), before)
+        first = Loader(Dataset(make(folder), output_map), num_workers=before)
         if stop > 6:
             assert listed(first) == epochs[0]
         taken = list(itertools.islice(first, stop % 6)) if stop % 6 else list(first)[: stop and 6]
-        resumed = DataLoader(Dataset(make(folder), output_map), num_workers=after)
+        resumed = Loader(Dataset(make(folder), output_map), num_workers=after)
         if stop:
             resumed.load_state_dict(json.loads(json.dumps(first.state_dict())))
             assert not taken or stop == 6 or taken[-1].state == first.state_dict()
@@ -971,14 +971,144 @@ def test_a_loader_of_ours_has_the_state_of_the_batch_that_was_taken(folder, kind
 
 def test_what_a_loader_of_ours_refuses(folder):
     dataset = Dataset(reader_of(folder))
-    for arguments, told in [
-        (([],), "'dataset' must be a dynamic.pytorch.Dataset"),
-        ((dataset, 0), "'batch_size' must be left out; got int 4"),
-        ((dataset, 2), "'in_order' must be True"),
+    for arguments, how, told in [
+        (([],), {}, "'source' must be a function that makes"),
+        ((dataset,), {"batch_size": 4}, "'batch_size' must be left out; got int 4. The data set has it"),
+        ((dataset, lambda *batch: batch), {}, "'step' must be left out"),
+        ((dataset,), {"in_order": False}, "'in_order' must be True"),
+        ((reader_of(folder), 5), {}, "'step' must be a function of Batches"),
     ]:  # fmt: skip
-        how = {"batch_size": 4} if "batch" in told else {"in_order": False}
         with pytest.raises(ArgumentError, match=told):
-            DataLoader(*arguments, **how)
+            Loader(*arguments, **how)
+
+
+def doubled(data, labels):
+    return {"twice": data * 2, "label": labels}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_of_a_reader_with_a_step(folder, workers):
+    made = Loader(reader_of(folder), doubled, batch_size=3, num_workers=workers)
+    assert isinstance(made, torch.utils.data.DataLoader)
+    assert (len(made), made.epoch) == (8, 0)
+    batches = list(made)
+    assert sorted(x for batch in batches for (x,) in batch["twice"].tolist()) == list(range(0, 2 * COUNT, 2))
+    assert {tuple(batch) for batch in batches} == {("twice", "label")}
+    assert made.epoch == 1
+    one = Loader(reader_of(folder), lambda data, _: data * 2, output_map=["twice"], num_workers=workers)
+    assert [x for batch in one for x in batch["twice"].ravel().tolist()] == [
+        x for batch in batches for x in batch["twice"].ravel().tolist()
+    ]
+
+
+@examples(1 / 8)
+@given(
+    stop=st.integers(0, 13), before=st.integers(0, 2), after=st.integers(0, 2), persistent=st.booleans(),
+    sizes=st.tuples(*[st.integers(1, 4)] * 2), shards=st.integers(1, 3), others=st.integers(1, 3),
+)  # fmt: skip
+def test_a_loader_goes_on_with_other_workers_ranks_and_batches(
+    folder, stop, before, after, sizes, shards, others, persistent
+):
+    """By the state of any rank, which have all taken as many batches."""
+
+    def made(size, workers, rank, ranks):
+        how = {"persistent_workers": persistent and workers > 0}
+        return Loader(reader_of(folder, shard_id=rank, num_shards=ranks), batch_size=size, num_workers=workers, **how)
+
+    def taken(loader, count):
+        found = {}
+        while count > 0 and (batches := list(itertools.islice(loader, min(count, len(loader))))):
+            found.setdefault(loader.state_dict()["states"]["reader"]["epoch"], []).extend(
+                x for batch in batches for x in batch["data"].ravel().tolist()
+            )
+            count -= len(batches)
+        return found
+
+    loaders = [made(sizes[0], before if rank == 0 else 0, rank, shards) for rank in range(shards)]
+    given_before = [taken(loader, min(stop, 2 * len(loader))) for loader in loaders]
+    states = [json.dumps(loader.state_dict()) for loader in loaders]
+    rest = []
+    for rank in range(others):
+        loader = made(sizes[1], after if rank == 0 else 0, rank, others)
+        loader.load_state_dict(json.loads(states[rank % shards]))
+        rest.append((loader.epoch, [x for batch in loader for x in batch["data"].ravel().tolist()]))
+    (epoch,) = {epoch for epoch, _ in rest}
+    found = [x for each in given_before for x in each.get(epoch, [])] + [x for _, part in rest for x in part]
+    assert sorted(found) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_state_before_the_first_batch_is_that_of_the_epoch_that_begins(folder, workers):
+    whole = Loader(reader_of(folder))
+    epochs = [listed(whole) for _ in range(3)]
+    made = Loader(reader_of(folder), num_workers=workers)
+    assert listed(itertools.islice(made, 2)) == epochs[0][:2]
+    batches = iter(made)
+    time.sleep(0.3 * (workers > 0))  # workers are ahead
+    other = Loader(reader_of(folder))
+    other.load_state_dict(made.state_dict())
+    assert listed(other) == epochs[1] == listed(batches)
+    other.load_state_dict(made.state_dict())
+    assert listed(other) == epochs[2]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_two_loaders_take_turns(folder, workers):
+    make = functools.partial(Loader, num_workers=workers, persistent_workers=workers > 0)
+    expected = [listed(Loader(reader_of(folder))), listed(Loader(reader_of(folder), batch_size=2))]
+    train, check = make(reader_of(folder)), make(reader_of(folder), batch_size=2)
+    for _ in range(2):  # the order of the second epoch is another
+        trained, checked = [], []
+        for batch in train:
+            trained.append(batch)
+            checked += list(itertools.islice(check, 3))
+            state = train.state_dict()
+            assert state == batch.state
+        assert len(trained) == len(expected[0])
+        assert len(checked) == 3 * len(trained)
+    again = Loader(reader_of(folder), batch_size=2)
+    again.load_state_dict(check.state_dict())
+    assert again.epoch == 11  # each turn has begun one
+
+
+def failing(data, labels):
+    if 7 in data.numpy():
+        raise RuntimeError("a bad sample")
+    return data, labels
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_an_error_comes_at_its_batch(folder, workers, persistent):
+    expected = listed(Loader(reader_of(folder)))
+    bad = next(n for n, batch in enumerate(expected) if [7] in batch["data"])
+    made = Loader(reader_of(folder), failing, num_workers=workers, persistent_workers=persistent and workers > 0)
+    found = []
+    with pytest.raises(RuntimeError, match="a bad sample"):
+        for batch in made:
+            found.append(batch)
+    assert listed(found) == expected[:bad]
+    if found:
+        assert made.state_dict() == found[-1].state
+    mended = Loader(reader_of(folder))
+    mended.load_state_dict(made.state_dict())
+    assert listed(mended) == expected[bad:]
+
+
+def test_batches_are_pinned_with_their_state(folder):
+    """Without a GPU torch pins nothing, but takes the same way."""
+    batch = Loader(reader_of(folder)).__iter__().__next__()
+    pinned = torch.utils.data._utils.pin_memory.pin_memory
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.Tensor, "pin_memory", lambda self, *_: self.clone())
+        copy = pinned(batch)
+    assert (type(copy), listed([copy]), copy.state, copy.ends) == (
+        type(batch),
+        listed([batch]),
+        batch.state,
+        batch.ends,
+    )
+    assert copy["data"].data_ptr() != batch["data"].data_ptr()
 
 
 def test_a_data_set_that_was_dealt_out_already_is_not_dealt_out_again(folder):
@@ -987,7 +1117,7 @@ def test_a_data_set_that_was_dealt_out_already_is_not_dealt_out_again(folder):
     pytest.importorskip("accelerate").Accelerator(cpu=True)
 
     def dealt(source, dispatch):
-        loader = DataLoader(Dataset(source, NAMES if callable(source) else ("data", "label")))
+        loader = torch.utils.data.DataLoader(Dataset(source, NAMES if callable(source) else NAMES[:2]), batch_size=None)
         how = {"num_processes": 2, "process_index": 0, "put_on_device": True, "device": torch.device("cpu")}
         return data_loader.prepare_data_loader(loader, dispatch_batches=dispatch, **how)
 
@@ -1149,10 +1279,17 @@ def test_importing_it_takes_no_torch():
         pytorch.Datset
 
 
-def test_the_examples_of_the_page(folder):
-    page = (ROOT / "docs" / "pipelines.md").read_text()
+def test_the_examples_of_the_page(folder, tmp_path):
+    page = (ROOT / "docs" / "trainers.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
-    iterator, data_set = [block for block in blocks if "from dynamic.pytorch import" in block]
+    (iterator,) = [block for block in blocks if "import ClassificationIterator" in block]
+    (ours,) = [block for block in blocks if "from dynamic.pytorch import Loader" in block]
+    ours = ours.replace('file_root="photos"', "file_root=root").replace("pin_memory=True", "pin_memory=False")
+    images = tmp_path / "images"
+    for k in range(COUNT):
+        (images / f"{k % 2}").mkdir(parents=True, exist_ok=True)
+        picture = np.full((8, 8, 3), 9 * k, np.uint8)
+        (images / f"{k % 2}" / f"{k:02}.ppm").write_bytes(b"P6 8 8 255 " + picture.tobytes())
 
     @pipeline_def(batch_size=4, num_threads=1, seed=12)
     def augmented(folder):
@@ -1163,7 +1300,7 @@ def test_the_examples_of_the_page(folder):
         pass
 
     def run(code, stop, **names):
-        seen, names = [], {"augmented": augmented, "root": folder, **names}
+        seen, names = [], {"augmented": augmented, "root": images if code is ours else folder, **names}
         code = re.sub(r"^(checkpoint|state) = None.*\n", "", code, flags=re.M)  # or that of a run that was stopped
 
         def train(data, labels):
@@ -1176,10 +1313,10 @@ def test_the_examples_of_the_page(folder):
             exec(code, names)
         return seen, names
 
-    whole, _ = run(iterator, 99, checkpoint=None)
-    assert len(whole) == 3 * 6
-    for code, name in ((iterator, "checkpoint"), (data_set, "state")):
-        for stop in (2, 6, 17, 18):  # at the end of an epoch, and of the last one, too
+    for code, name, length in ((iterator, "checkpoint", 6), (ours, "state", 3)):
+        whole, _ = run(code, 99, **{name: None})
+        assert len(whole) == 3 * length
+        for stop in (2, length, 3 * length - 1, 3 * length):  # at the end of an epoch, and of the last one, too
             first, names = run(code, stop, **{name: None})
             rest, _ = run(code, 99, **{name: names[name]})
             assert first + rest == whole

@@ -286,7 +286,7 @@ def test_what_is_refused(folder):
 
 
 def test_the_example_of_the_page(folder, tmp_path):
-    page = (Path(__file__).parent.parent / "docs" / "pipelines.md").read_text()
+    page = (Path(__file__).parent.parent / "docs" / "trainers.md").read_text()
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "dynamic.tensorflow" in block]
 
     def augmented(_):

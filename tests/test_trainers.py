@@ -130,7 +130,7 @@ def run_of(trainer, folder, output, *arguments, processes=1, launched=False):
 
 def noted(output, rank=0):
     """The batches that a process has trained on, each with the epoch that the trainer was in."""
-    return [json.loads(line) for line in (output / f"{rank}.jsonl").read_text().splitlines()]
+    return [json.loads(line)[:2] for line in (output / f"{rank}.jsonl").read_text().splitlines()]
 
 
 def expected(folder, rank=0, processes=1):
@@ -168,7 +168,7 @@ def test_epochs_are_whole_and_in_new_orders(folder):
 
 
 @pytest.mark.parametrize(("loader", "workers", "save"), [
-    ("DataLoader", 0, "steps"), ("DataLoader", 2, "steps"), ("DataLoader", 2, "epochs"), ("torchdata", 2, "steps"),
+    ("Loader", 0, "steps"), ("Loader", 2, "steps"), ("Loader", 2, "epochs"), ("torchdata", 2, "steps"),
     ("torch", 0, "epochs"), ("iterator", 0, "steps"), ("iterator", 0, "epochs"),
 ])  # fmt: skip
 def test_lightning(folder, tmp_path, loader, workers, save):
@@ -188,7 +188,7 @@ def test_lightnings_own_processes(folder, tmp_path):
     assert_killed_and_gone_on("lightning", folder, tmp_path / "run", kill=5, place=4, processes=2)
 
 
-@pytest.mark.parametrize(("loader", "workers"), [("DataLoader", 0), ("torch", 2)])
+@pytest.mark.parametrize(("loader", "workers"), [("Loader", 0), ("Loader", 2), ("torch", 2)])
 def test_the_trainer_of_transformers(folder, tmp_path, loader, workers):
     needs("transformers", "accelerate")
     arguments = ["--loader", loader, "--workers", workers, "--prepare"]
@@ -198,7 +198,7 @@ def test_the_trainer_of_transformers(folder, tmp_path, loader, workers):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_that_the_trainer_of_transformers_tells_no_epoch_is_named(folder, tmp_path, workers):
     needs("transformers", "accelerate")
-    arguments = ["--loader", "DataLoader", "--workers", workers]
+    arguments = ["--loader", "Loader", "--workers", workers]
     told = "Accelerate passes over 2 batches of epoch 0, as no other was told"
     killed = run_of("transformers", folder, tmp_path / "run", *arguments, "--kill-at", 9)
     assert killed.returncode
@@ -207,24 +207,38 @@ def test_a_loader_that_the_trainer_of_transformers_tells_no_epoch_is_named(folde
     assert (finished.returncode, finished.stdout.count(told)) == (0, 1), finished.stdout
 
 
-def test_accelerate(folder, tmp_path):
+def test_fabric(folder, tmp_path):
+    needs("lightning")
+    assert_killed_and_gone_on("fabric", folder, tmp_path / "run", "--workers", 2, kill=9, place=8)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_accelerate(folder, tmp_path, workers):
+    """It saves the loader's state after every second step, and after the last of an epoch."""
     needs("accelerate")
-    assert_killed_and_gone_on("accelerate", folder, tmp_path / "run", kill=4, place=4, processes=2, launched=True)
+    arguments = ["--prepare", "--workers", workers]
+    kill, place = (5, 5) if workers else (7, 6)  # three batches an epoch
+    assert_killed_and_gone_on(
+        "accelerate", folder, tmp_path / "run", *arguments, kill=kill, place=place, processes=2, launched=True
+    )
 
 
 def test_accelerate_deals_out_all_samples_or_none(folder, tmp_path):
     needs("accelerate")
     how = {"processes": 2, "launched": True}
-    twice = run_of("accelerate", folder, tmp_path / "twice", "--prepare", **how)
+    twice = run_of("accelerate", folder, tmp_path / "twice", "--loader", "torch", "--prepare", **how)
     assert twice.returncode
     assert "one of 2 shards, which a DataLoaderDispatcher would share out again" in twice.stdout
     assert not list((tmp_path / "twice").glob("*.jsonl"))
-    once = run_of("accelerate", folder, tmp_path / "once", "--prepare", "--whole", **how)
+    once = run_of("accelerate", folder, tmp_path / "once", "--loader", "torch", "--prepare", "--whole", **how)
     assert once.returncode == 0, once.stdout
     for epoch in range(EPOCHS):
         found = [batch for rank in range(2) for e, batch in noted(tmp_path / "once", rank) if e == epoch]
         assert {x for batch in found for x in batch} == set(range(COUNT))
         assert sum(map(len, found)) == COUNT + 1  # Accelerate gives all processes as many samples
+    whole = run_of("accelerate", folder, tmp_path / "whole", "--prepare", "--whole", **how)
+    assert whole.returncode
+    assert "must be of a reader with 2 shards; got one of all samples in each process" in whole.stdout
 
 
 @pytest.mark.parametrize(("before", "after", "workers"), [(2, 1, 0), (1, 2, 2)])

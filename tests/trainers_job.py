@@ -1,18 +1,22 @@
 """A run of training by one of the trainers, which notes each batch and may be killed: for `test_trainers.py`.
 
-    python trainers_job.py TRAINER FOLDER OUTPUT [--loader DataLoader] [--workers 0] [--processes 1] [--kill-at STEP]
+    python trainers_job.py TRAINER FOLDER OUTPUT [--loader Loader] [--workers 0] [--processes 1] [--kill-at STEP]
 
 FOLDER has the files of `counting.py`. Each process writes a line for each batch to OUTPUT/RANK.jsonl: the epoch as the
-trainer counts it, and the numbers of the files. Started again, it goes on from what the trainer saved last.
+trainer counts it, the numbers of the files, and how many steps the weights have made before; at the end a hash of the
+weights to OUTPUT/weights. Started again, it goes on from what the trainer saved last.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
+import shutil
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +26,18 @@ from torch import distributed
 sys.path.insert(0, str(Path(__file__).parent))
 from counting import NAMES, numbers
 
-from dynamic.pytorch import DataLoader, Dataset, GenericIterator
+from dynamic.pytorch import Dataset, GenericIterator, Loader
 
-EPOCHS = 3
+EVERY = 2  # steps from one checkpoint to the next
 
 
 class Job:
     """What the runs of all trainers have in common."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self.arguments, self.output = arguments, arguments.output
+        self.arguments, self.output, self.epochs = arguments, arguments.output, arguments.epochs
         self.steps = 0
+        self.model = torch.nn.Linear(2, 1)
 
     def pipeline(self):
         """Of this process's share."""
@@ -42,30 +47,44 @@ class Job:
     def loader(self) -> Any:
         """The one that was asked for."""
         kind, workers = self.arguments.loader, self.arguments.workers
+        if kind == "Loader":
+            return Loader(self.pipeline, output_map=NAMES, num_workers=workers)
         if kind == "iterator":
             return GenericIterator(self.pipeline(), NAMES, reader_name="reader", last_batch_policy="PARTIAL")
         dataset = Dataset(self.pipeline, NAMES)
-        if kind == "DataLoader":
-            return DataLoader(dataset, num_workers=workers)
         if kind == "torch":
             return torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=workers)
         from torchdata.stateful_dataloader import StatefulDataLoader
 
         return StatefulDataLoader(dataset, batch_size=None, num_workers=workers)
 
-    def note(self, epoch: int, batch: Any) -> torch.Tensor:
-        """Write down a batch that is trained on."""
+    def optimizer(self) -> torch.optim.Optimizer:
+        """One with a state."""
+        return torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
+
+    def loss(self, model: Any, batch: Any, epoch: int, step: int) -> torch.Tensor:
+        """Write down a batch that is trained on, with its epoch and the steps before it; its loss."""
         batch = batch[0] if isinstance(batch, list) else batch
         rank = distributed.get_rank() if distributed.is_initialized() else 0
         with (self.output / f"{rank}.jsonl").open("a") as file:
-            file.write(json.dumps([epoch, batch["data"].flatten().tolist()]) + "\n")
-        return batch["data"].float()
+            file.write(json.dumps([epoch, batch["data"].flatten().tolist(), step]) + "\n")
+        numbers, draws = batch["data"].float() / 23, batch["draw"].reshape(-1, 1)
+        return ((model(torch.cat([numbers, draws], 1)) - numbers * draws) ** 2).mean()
 
     def step(self) -> None:
-        """Count a step that was made; the process ends after some."""
+        """Count a step that was made; the process ends after some, at once or a little later."""
         self.steps += 1
         if self.steps == self.arguments.kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+            if not self.arguments.kill_in:
+                os.kill(os.getpid(), signal.SIGKILL)
+            threading.Timer(self.arguments.kill_in, os.kill, [os.getpid(), signal.SIGKILL]).start()
+
+    def ended(self) -> None:
+        """Write down the weights."""
+        found = hashlib.sha256()
+        for value in self.model.state_dict().values():
+            found.update(value.numpy().tobytes())
+        (self.output / "weights").write_text(found.hexdigest())
 
 
 def lightning(job: Job) -> None:
@@ -76,31 +95,65 @@ def lightning(job: Job) -> None:
     class Module(pl.LightningModule):
         def __init__(self) -> None:
             super().__init__()
-            self.layer = torch.nn.Linear(1, 1)
+            self.model = job.model
 
         def train_dataloader(self):
             return job.loader()
 
         def training_step(self, batch, _):
-            return self.layer(job.note(self.current_epoch, batch)).mean()
+            return job.loss(self.model, batch, self.current_epoch, self.global_step)
 
         def on_train_batch_end(self, *_) -> None:
             job.step()
 
         def configure_optimizers(self):
-            return torch.optim.SGD(self.parameters(), lr=1e-6)
+            return job.optimizer()
 
     when: dict[str, Any] = {"save_on_train_epoch_end": True, "every_n_epochs": 1}
-    when = when if job.arguments.save == "epochs" else {"every_n_train_steps": 2}
+    when = when if job.arguments.save == "epochs" else {"every_n_train_steps": EVERY}
     folder = job.output / "checkpoints"
     trainer = pl.Trainer(
-        max_epochs=EPOCHS, accelerator="cpu", devices=job.arguments.processes, logger=False,
+        max_epochs=job.epochs, accelerator="cpu", devices=job.arguments.processes, logger=False,
         strategy="ddp" if job.arguments.processes > 1 else "auto", default_root_dir=job.output,
         callbacks=[ModelCheckpoint(folder, filename="{step}", save_top_k=-1, **when)],
         enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
     saved = sorted(folder.glob("*.ckpt"), key=lambda path: int(path.stem.split("=")[-1]))
+    while saved and not _is_whole(saved[-1]):
+        saved.pop()
     trainer.fit(Module(), ckpt_path=saved[-1] if saved else None, weights_only=False)
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file of torch can be read: a kill while Lightning wrote it leaves a part."""
+    try:
+        torch.load(path, weights_only=False)
+    except (RuntimeError, EOFError):
+        return False
+    return True
+
+
+def fabric(job: Job) -> None:
+    """Fabric, Lightning's loop of one's own."""
+    from lightning.fabric import Fabric
+
+    fabric = Fabric(accelerator="cpu", devices=1)
+    model, optimizer = fabric.setup(job.model, job.optimizer())
+    loader = fabric.setup_dataloaders(job.loader())
+    path, state = job.output / "state.ckpt", {"model": model, "optimizer": optimizer, "loader": loader, "steps": 0}
+    if path.exists():
+        fabric.load(path, state)
+    for epoch in range(loader.dataset.epoch, job.epochs):
+        for batch in loader:
+            loss = job.loss(model, batch, epoch, state["steps"])
+            optimizer.zero_grad()
+            fabric.backward(loss)
+            optimizer.step()
+            state["steps"] += 1
+            if not state["steps"] % EVERY:
+                fabric.save(part := path.with_suffix(".part"), state)
+                part.replace(path)
+            job.step()
 
 
 def transformers(job: Job) -> None:
@@ -110,12 +163,13 @@ def transformers(job: Job) -> None:
     class Model(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.layer = torch.nn.Linear(1, 1)
+            self.layer = job.model
 
         def forward(self, data, label, draw):
-            epoch = int(trainer.state.epoch or 0)
-            scores = self.layer(job.note(epoch, {"data": data}))
-            return {"loss": scores.mean(), "logits": scores}
+            state = trainer.state
+            return {
+                "loss": job.loss(self.layer, {"data": data, "draw": draw}, int(state.epoch or 0), state.global_step)
+            }
 
     class Own(Trainer):
         def get_train_dataloader(self):
@@ -129,80 +183,100 @@ def transformers(job: Job) -> None:
 
     folder = job.output / "checkpoints"
     arguments = TrainingArguments(
-        output_dir=str(folder), num_train_epochs=EPOCHS, save_steps=2, use_cpu=True, report_to=[], disable_tqdm=True,
-        logging_steps=1000, remove_unused_columns=False,
+        output_dir=str(folder), num_train_epochs=job.epochs, save_steps=EVERY, use_cpu=True, report_to=[],
+        disable_tqdm=True, logging_steps=1000, remove_unused_columns=False, learning_rate=0.05, optim="sgd",
+        optim_args="momentum=0.9",
     )  # fmt: skip
     trainer = Own(Model(), arguments)
-    trainer.train(resume_from_checkpoint=any(folder.glob("checkpoint-*")) or None)
+    saved = sorted(folder.glob("checkpoint-*/trainer_state.json"), key=lambda path: int(path.parent.name.split("-")[1]))
+    while saved and not saved[-1].read_text().rstrip().endswith("}"):
+        saved.pop()
+    trainer.train(resume_from_checkpoint=str(saved[-1].parent) if saved else None)
 
 
 def accelerate(job: Job) -> None:
-    """Accelerate, under torchrun."""
+    """Accelerate, under torchrun. It saves the state of a `Loader` that it prepares."""
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
-    model = torch.nn.Linear(1, 1)
-    model, optimizer = accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=1e-6))
-    loader = job.loader()
-    path, start = job.output / "state.pt", 0
-    if path.exists():
-        loader.load_state_dict(torch.load(path, weights_only=True))
-        start = loader.dataset.epoch
+    model, optimizer, loader = job.model, job.optimizer(), job.loader()
     if job.arguments.prepare:
         loader = accelerator.prepare(loader)
-        if start:
-            loader.set_epoch(start)
-    for epoch in range(start, EPOCHS):
+    model, optimizer = accelerator.prepare(model, optimizer)
+    path, steps = job.output / "state", 0
+    if path.exists():
+        accelerator.load_state(path)
+        steps = json.loads((path / "steps.json").read_text())
+    for epoch in range(loader.dataset.epoch, job.epochs):
         for batch in loader:
             with accelerator.accumulate(model):
-                loss = model(job.note(epoch, batch)).mean()
-                accelerator.backward(loss)
+                accelerator.backward(job.loss(model, batch, epoch, steps))
                 optimizer.step()
                 optimizer.zero_grad()
-            if not job.arguments.prepare:
+            steps += 1
+            if accelerator.sync_gradients and not job.arguments.whole:
+                accelerator.save_state(part := path.with_suffix(".part"))
                 accelerator.wait_for_everyone()
-                accelerator.save(batch.state, path)
+                if accelerator.is_main_process:
+                    (part / "steps.json").write_text(json.dumps(steps))
+                    shutil.rmtree(path, ignore_errors=True)
+                    part.rename(path)
+                accelerator.wait_for_everyone()
             job.step()
 
 
 def torchrun(job: Job) -> None:
-    """A loop of one's own, under torchrun."""
-    distributed.init_process_group("gloo")
-    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
-    path, loader = job.output / "state.pt", job.loader()
+    """A loop of one's own, under torchrun or in one process."""
+    model: Any = job.model
+    if job.arguments.processes > 1:
+        distributed.init_process_group("gloo")
+        model = torch.nn.parallel.DistributedDataParallel(job.model)
+    optimizer, loader, path, steps = job.optimizer(), job.loader(), job.output / "state.pt", 0
     if path.exists():
-        loader.load_state_dict(torch.load(path, weights_only=True))
-    for epoch in range(loader.dataset.epoch, EPOCHS):
+        saved = torch.load(path, weights_only=True)
+        job.model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        loader.load_state_dict(saved["loader"])
+        steps = saved["steps"]
+    for epoch in range(loader.epoch, job.epochs):
         for batch in loader:
-            loss = model(job.note(epoch, batch)).mean()
+            loss = job.loss(model, batch, epoch, steps)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            if distributed.get_rank() == 0:
-                torch.save(loader.state_dict(), path)
-            distributed.barrier()
+            steps += 1
+            if not distributed.is_initialized() or distributed.get_rank() == 0:
+                saved = {"model": job.model.state_dict(), "optimizer": optimizer.state_dict(), "steps": steps}
+                torch.save({**saved, "loader": loader.state_dict()}, part := path.with_suffix(".part"))
+                part.replace(path)
+            if distributed.is_initialized():
+                distributed.barrier()
             job.step()
-    distributed.destroy_process_group()
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def main() -> None:
     """Train."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("trainer", choices=["lightning", "transformers", "accelerate", "torchrun"])
+    parser.add_argument("trainer", choices=["lightning", "fabric", "transformers", "accelerate", "torchrun"])
     parser.add_argument("folder", type=Path)
     parser.add_argument("output", type=Path)
-    parser.add_argument("--loader", default="DataLoader", choices=["DataLoader", "torch", "torchdata", "iterator"])
+    parser.add_argument("--loader", default="Loader", choices=["Loader", "torch", "torchdata", "iterator"])
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--whole", action="store_true", help="give each process all samples")
     parser.add_argument("--save", default="steps", choices=["steps", "epochs"])
     parser.add_argument("--prepare", action="store_true", help="hand the loader to Accelerate")
     parser.add_argument("--kill-at", type=int, help="end the process after so many steps")
+    parser.add_argument("--kill-in", type=float, default=0, help="seconds from there")
     arguments = parser.parse_args()
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    globals()[arguments.trainer](Job(arguments))
+    job = Job(arguments)
+    globals()[arguments.trainer](job)
+    job.ended()
 
 
 if __name__ == "__main__":

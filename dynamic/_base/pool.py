@@ -32,6 +32,7 @@ __all__ = [
     "run_pieces",
     "run_steps",
     "set_num_threads",
+    "share_processors",
     "sharing_all",
     "split",
     "threads_for",
@@ -52,6 +53,7 @@ _lock = new_lock()
 _executor: ThreadPoolExecutor | None = None
 _workers = 0  # how many threads that has, at most
 _wanted: int | None = None
+_sharers = 1  # processes between which the processors are divided
 
 
 class _Limit(threading.local):
@@ -94,9 +96,16 @@ def get_num_threads() -> int:
     return _processors()
 
 
+def share_processors(processes: int) -> None:
+    """Let this process use its part of the processors, as one of several workers that work at the same time."""
+    global _sharers
+    _sharers = processes
+
+
 def _processors() -> int:
     """The number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(found // _sharers, 1)
 
 
 def threads_for(work: float, most: int = _MOST) -> int:

@@ -10,11 +10,11 @@ import weakref
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from dynamic import ArgumentError, Batch, ExternalSource, StateMismatch
+from dynamic import ArgumentError, Batch, ExternalSource, StateError, StateMismatch
 from dynamic._base.ahead import Ahead
-from dynamic._base.state import JSON, way_back
+from dynamic._base.state import JSON, State, way_back
 from dynamic.errors import shown
-from dynamic.readers._place import Place
+from dynamic.readers._place import Place as ReaderPlace
 from dynamic.readers._placed import Progress
 from dynamic.readers._ranks import check_order
 from dynamic.readers._reader import (
@@ -33,11 +33,12 @@ from ._graph import Ended, Graph, Step, of_pipeline
 from ._pipeline import Pipeline
 from ._run import OWN, columns
 
-__all__ = ["Epochs", "Item", "Source", "States"]
+__all__ = ["Epochs", "Item", "Place", "Source", "States", "place_of", "state_of"]
 
 X = TypeVar("X")
 Source: TypeAlias = "Reader[Any] | Callable[[], Reader[Any] | Pipeline]"
 States: TypeAlias = "dict[str, JSON]"
+_TYPES = {"version": int, "states": dict, "skip": int, "workers": int, "ended": bool}  #: of the entries of a state
 
 
 class Item(NamedTuple):
@@ -46,6 +47,33 @@ class Item(NamedTuple):
     outputs: tuple[Batch, ...] | None  #: None after the last
     states: States  #: after it; at the start of the next epoch, after the last
     following: States | None = None  #: at the start of the next epoch, where this is known to be the last
+
+
+class Place(NamedTuple):
+    """The place of a data set or a loader."""
+
+    states: States
+    skip: int = 0  #: how many batches a worker passes over before its next
+    workers: int = 0  #: how many workers there are, in the state of one of them; 0 for all of them together
+    ended: bool = False  #: whether this worker has ended an epoch, in which others may still have batches
+
+
+def state_of(place: Place) -> State:
+    """A place as JSON values."""
+    return {"version": 1, **place._asdict()}
+
+
+def place_of(operator: str, state: Any) -> Place:
+    """The place of a state.
+
+    Raises:
+        StateError: It is no such state.
+    """
+    if not isinstance(state, Mapping) or {key: type(value) for key, value in state.items()} != _TYPES:
+        raise StateError(f"{operator}: this is not a state of a data set: {shown(state)}.")
+    if state["version"] != 1:
+        raise StateError(f"{operator}: the state has version {state['version']}; this library reads 1.")
+    return Place(state["states"], state["skip"], state["workers"], state["ended"])
 
 
 class Epochs:
@@ -129,7 +157,9 @@ class Epochs:
     def _start_of_reader(self, states: States, epoch: int) -> States:
         def started(reader: Reader[Any], _: int) -> States:
             after = epoch_ended(progress_of(reader))
-            return {"reader": state_at(reader, after if after.place.epoch == epoch else Progress(Place(epoch, 0)))}
+            return {
+                "reader": state_at(reader, after if after.place.epoch == epoch else Progress(ReaderPlace(epoch, 0)))
+            }
 
         return self._of_states(states, started)
 
@@ -147,6 +177,11 @@ class Epochs:
         started = graph.start(epoch) if step.epoch < epoch else step.ends[here].next
         beside = {name: state for name, state in states.items() if name != OWN and name not in graph.readers}
         return {**started, **beside}
+
+    @property
+    def batch_size(self) -> int | None:
+        """Samples in a batch of a reader; None of a pipeline."""
+        return self._batch_size
 
     @property
     def num_shards(self) -> int:

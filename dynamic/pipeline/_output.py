@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy
@@ -14,7 +14,7 @@ from dynamic.data import Shapes
 from dynamic.dtypes import DType, dtype, numpy_dtype
 from dynamic.errors import shown
 
-__all__ = ["Declared", "Output", "OutputTensor", "named", "names"]
+__all__ = ["Declared", "Output", "OutputTensor", "named", "names", "stepped"]
 
 
 class _Shapes(Shapes):
@@ -314,3 +314,33 @@ def named(
             hint = "They are padded with zeros then. Or make them alike, with resize or crop."
             raise ArgumentError(operator, "dynamic_shape", expected, "False", hint)
     return found
+
+
+def stepped(
+    operator: str,
+    step: Callable[..., Any] | None,
+    output_map: Sequence[str],
+    outputs: Sequence[Batch],
+    *,
+    varying: bool,
+) -> dict[str, Batch]:
+    """The outputs after a function of the user, each under its name.
+
+    Args:
+        operator: Whose errors these are.
+        step: The function; it returns a Batch, a tuple, or a dict.
+        output_map: The names, unless it returns a dict.
+        outputs: The outputs of a reader or a pipeline.
+        varying: Whether samples may differ in shape.
+
+    Raises:
+        ArgumentError: The function returns something else, or the names do not fit.
+    """
+    if step is not None:
+        result = step(*outputs)
+        if isinstance(result, Mapping):
+            output_map, result = names(operator, list(result)), tuple(result.values())
+        outputs = result if isinstance(result, (tuple, list)) else (result,)
+        if not all(isinstance(each, Batch) for each in outputs):
+            raise ArgumentError(operator, "step", "a function that gives Batches", shown(result))
+    return named(operator, output_map, outputs, output_map if varying else ())

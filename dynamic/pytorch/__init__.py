@@ -1,6 +1,6 @@
-"""Pipelines and readers for PyTorch: DALI's iterators, `Dataset` and `DataLoader`, and `nodes`.
+"""Pipelines and readers for PyTorch: `Loader` and its `Dataset`, DALI's iterators, and `nodes`.
 
-torch is imported when a batch, `Dataset` or `DataLoader` is first asked for.
+torch is imported when a batch, `Dataset` or `Loader` is first asked for.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from ._ragged import RaggedIterator as RaggedIterator
 
 if TYPE_CHECKING:
     from ._dataset import Batches as Dataset
-    from ._dataset import Loading as DataLoader
+    from ._loader import Loading as Loader
 
 __all__ = [
     "ClassificationIterator",
-    "DataLoader",
     "Dataset",
     "GenericIterator",
     "LastBatchPolicy",
+    "Loader",
     "RaggedIterator",
     "feed_ndarray",
 ]
-_EAGER = "Call dynamic's operators on the batches of a DataLoader: they are eager."
+_EAGER = "Call dynamic's operators in the step of a Loader: they are eager."
 _INSTEAD = {
     "DALIDataLoader": _EAGER,
     "DALIProxy": _EAGER,
+    "DataLoader": "Loader is torch's DataLoader with an exact state.",
     "LoaderEvaluator": "To time a loader, loop over it without training.",
     "experimental": _EAGER,
     "fn": "Call torch's functions in the pipeline's function, on batch.torch(), or fn.python_function.",
@@ -39,16 +40,16 @@ _INSTEAD = {
 
 
 def __getattr__(name: str) -> Any:
-    """`Dataset` and `DataLoader`, which have base classes of torch's, are made when they are first asked for.
+    """`Dataset` and `Loader`, which have base classes of torch's, are made when they are first asked for.
 
     DALI's longer names of its iterators, such as DALIGenericIterator, are theirs.
     """
     iterators = {"DALIClassificationIterator", "DALIGenericIterator", "DALIRaggedIterator"}
     if name in iterators:
         return globals()[name.removeprefix("DALI")]
-    if name not in ("Dataset", "DataLoader"):
+    if name not in ("Dataset", "Loader"):
         raise AttributeError(" ".join(filter(None, [f"dynamic.pytorch has no {name!r}.", _INSTEAD.get(name)])))
-    from ._dataset import made
+    from ._loader import made
 
     globals()[name] = made(__name__, name)
     return globals()[name]

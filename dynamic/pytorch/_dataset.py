@@ -9,34 +9,25 @@ from __future__ import annotations
 import itertools
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self
 
-from dynamic import ArgumentError, Batch, OrderWarning, StateError, StateMismatch
+from dynamic import ArgumentError, OrderWarning, StateMismatch
+from dynamic._base.pool import share_processors
 from dynamic._base.state import JSON, MOST_COUNTED, State
 from dynamic.errors import shown
-from dynamic.pipeline._epochs import Epochs, Item, Source
-from dynamic.pipeline._output import named, names
+from dynamic.pipeline._epochs import Epochs, Item, Place, Source, place_of, state_of
+from dynamic.pipeline._output import names, stepped
 from dynamic.readers._checks import natural
 
 from ._handover import alone, hand_over_results
 from ._shared import Shared, Worker
 
-__all__ = ["Batches", "Loading", "Outputs", "made"]
+__all__ = ["Batches", "Outputs", "Told", "refuse"]
 
 _OPERATOR = "pytorch.Dataset"
-_TYPES = {"version": int, "states": dict, "skip": int, "workers": int, "ended": bool}
 #: Classes of Accelerate that deal the batches of one data set out to all processes.
 _DEALERS = ("DataLoaderDispatcher", "IterableDatasetShard")
-
-
-class Place(NamedTuple):
-    """Where to begin."""
-
-    states: dict[str, JSON]
-    skip: int = 0  #: how many batches a worker passes over before its next
-    workers: int = 0  #: how many workers there are, in the state of one of them; 0 for all of them together
-    ended: bool = False  #: whether this worker has ended an epoch, in which others may still have batches
 
 
 class Outputs(dict[str, Any]):
@@ -44,9 +35,11 @@ class Outputs(dict[str, Any]):
 
     Attributes:
         state: For `Dataset.load_state_dict`, to go on with the batch after this one.
+        ends: Whether this is known to be the last batch of its epoch.
     """
 
     state: State
+    ends: bool
 
     def to(self, device: Any, **how: Any) -> Self:
         """The same batch on a device, with its state: trainers look for this method.
@@ -83,7 +76,8 @@ class Batches:
             forked, it must be one that can be pickled.
         output_map: A name for each output.
         batch_size: Samples in a batch of a reader; by default its `max_batch_size`.
-        transform: Applied to the outputs, in the worker: called with Batches, it returns one or a tuple.
+        step: Applied to the outputs, in the worker: called with Batches, it returns one, a tuple, or a dict of them,
+            whose keys are then the names.
         dynamic_shape: Fill samples that are smaller than the largest of the batch with zeros at the end of each
             dimension; without it such an output is an error.
 
@@ -97,13 +91,13 @@ class Batches:
         output_map: Sequence[str] = ("data", "label"),
         *,
         batch_size: int | None = None,
-        transform: Callable[..., Any] | None = None,
+        step: Callable[..., Any] | None = None,
         dynamic_shape: bool = False,
     ) -> None:
         self.output_map = names(_OPERATOR, output_map)
-        if transform is not None and not callable(transform):
-            raise ArgumentError(_OPERATOR, "transform", "a function of Batches", shown(transform))
-        self._transform, self._dynamic_shape = transform, bool(dynamic_shape)
+        if step is not None and not callable(step):
+            raise ArgumentError(_OPERATOR, "step", "a function of Batches", shown(step))
+        self._step, self._dynamic_shape = step, bool(dynamic_shape)
         self._epochs = Epochs(_OPERATOR, source, batch_size)
         self._own: Place | None = None  # of this process alone
         self._now: Place | None = None  # after the batch that was made last in this process
@@ -123,6 +117,11 @@ class Batches:
         following, start = self._shared.following, self._shared.start
         return self._epochs.epoch(start) + self._shared.begun if following is None else self._epochs.epoch(following)
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether a state was loaded that no `iter` has begun with yet."""
+        return self._loaded and not self._shared.begun
+
     def set_epoch(self, epoch: int) -> None:
         """Let the next `iter` begin an epoch, unless it does so, or goes on with that one, by itself.
 
@@ -140,7 +139,7 @@ class Batches:
         here = self.epoch
         if epoch == here:
             return
-        if self._loaded and not self._shared.begun:
+        if self.is_loaded:
             hint = "Let the loader begin there: loader.set_epoch(dataset.epoch) with Accelerate."
             raise ArgumentError(operator, "epoch", f"{here}, the epoch of the loaded state", str(epoch), hint)
         if self._shared.begun and epoch == self._epochs.epoch(self._shared.start):
@@ -180,12 +179,17 @@ class Batches:
         data = getattr(loader, "dataset", None)
         return loader if data is self or getattr(data, "dataset", None) is self else None
 
-    def _warn_where_batches_are_passed_over(self) -> None:
-        """Tell of a run that is resumed by `skip_first_batches`, where nobody has told its epoch."""
+    def _check_batches_that_are_passed_over(self) -> None:
+        """Refuse `skip_first_batches` after a state was loaded, and warn of it where nobody has told the epoch."""
         loader = self._loader_of_accelerate()
+        skipped = getattr(loader, "skip_batches", 0)
+        if skipped and self.is_loaded:
+            hint = "Iterate over the loader itself: load_state has restored its place already."
+            expected = "0 after a state of the data set was loaded"
+            raise ArgumentError("skip_first_batches", "num_batches", expected, str(skipped), hint)
         if self._epochs.shuffled and not self._told and type(loader).__name__ == "SkipDataLoader":
             text = (
-                f"{_OPERATOR}: Accelerate passes over {loader.skip_batches} batches of epoch {self.epoch}, as no other "
+                f"{_OPERATOR}: Accelerate passes over {skipped} batches of epoch {self.epoch}, as no other "
                 "was told. A run that goes on in another epoch repeats samples and leaves others out: hand the "
                 "loader to accelerator.prepare(), which tells the epoch, or call set_epoch()."
             )
@@ -206,7 +210,7 @@ class Batches:
                     "state of the batch that was used last: batch.state."
                 )
             place = Place(self._next(), worker.number, worker.total)
-        return _state(place)
+        return state_of(place)
 
     def load_state_dict(self, state_dict: State) -> None:
         """Let the next `iter` begin after the batch whose state this is, in any number of workers.
@@ -217,7 +221,7 @@ class Batches:
             StateError: This is not a state of a data set.
             StateMismatch: It is of another reader, or of one of several workers, where there are not so many now.
         """
-        place, worker = _place(state_dict), Worker.here()
+        place, worker = place_of(_OPERATOR, state_dict), Worker.here()
         self._epochs.check(place.states)
         if place.workers and place.workers != worker.total:
             difference = f"workers: {place.workers} in the state, {worker.total} here"
@@ -250,9 +254,10 @@ class Batches:
         worker, shared = Worker.here(), self._shared
         if worker.total:
             hand_over_results()
+            share_processors(worker.total)
         loaded, self._own = self._own, None
         if not worker.number:
-            self._warn_where_batches_are_passed_over()
+            self._check_batches_that_are_passed_over()
         if not worker.total:
             place = Place(self._next())
             shared.put(place.states)
@@ -281,13 +286,12 @@ class Batches:
             if item.outputs is None:
                 self._end(item, worker)
                 return
-            varying = self.output_map if self._dynamic_shape else ()
-            found = named(_OPERATOR, self.output_map, self._transformed(item.outputs), varying)
+            found = stepped(_OPERATOR, self._step, self.output_map, item.outputs, varying=self._dynamic_shape)
             tensors = {name: output.torch(pad=self._dynamic_shape) for name, output in found.items()}
             _, states, following = item
             del _, item, found  # or their memory would not be the tensors' alone
             batch = Outputs(alone(tensors) if worker.total else tensors)
-            batch.state = _state(Place(states))
+            batch.state, batch.ends = state_of(Place(states)), following is not None
             self._now = Place(states, stride - 1, worker.total)
             if not worker.total:
                 shared.begun = True
@@ -300,15 +304,6 @@ class Batches:
         if self._shared.following is None and worker.number == 0:
             self._shared.follow(item.states)
 
-    def _transformed(self, outputs: Sequence[Batch]) -> Sequence[Batch]:
-        if self._transform is None:
-            return outputs
-        result = self._transform(*outputs)
-        results = result if isinstance(result, (tuple, list)) else (result,)
-        if not all(isinstance(each, Batch) for each in results):
-            raise ArgumentError(_OPERATOR, "transform", "a function that gives Batches", shown(result))
-        return results
-
     def __len__(self) -> int:
         """How many batches a whole epoch has, on the shard that has most.
 
@@ -317,26 +312,22 @@ class Batches:
         """
         return len(self._epochs)
 
+    @property
+    def is_sized(self) -> bool:
+        """Whether its length is known."""
+        try:
+            return len(self) >= 0
+        except TypeError:
+            return False
+
     def __bool__(self) -> bool:
         return True
-
-
-def _state(place: Place) -> State:
-    return {"version": 1, **place._asdict()}
-
-
-def _place(state: Any) -> Place:
-    if not isinstance(state, Mapping) or {key: type(value) for key, value in state.items()} != _TYPES:
-        raise StateError(f"{_OPERATOR}: this is not a state of a data set: {shown(state)}.")
-    if state["version"] != 1:
-        raise StateError(f"{_OPERATOR}: the state has version {state['version']}; this library reads 1.")
-    return Place(state["states"], state["skip"], state["workers"], state["ended"])
 
 
 class Told:
     """A sampler for trainers: it passes on the epoch that Lightning tells samplers before the first batch.
 
-    Lightning does not return to the state of a loader that was saved at the end of an epoch.
+    Lightning's Trainer does not return to the state of a loader that was saved at the end of an epoch.
     """
 
     def __init__(self, dataset: Any) -> None:
@@ -351,72 +342,7 @@ class Told:
         self._dataset.set_epoch(epoch)
 
 
-class Loading:
-    """A `torch.utils.data.DataLoader` of a `Dataset`, whose state is that after the batch which was taken last.
-
-    So trainers that save the state of their loader go on exactly, in the middle of an epoch too, with any number of
-    workers. With several processes the state of one of them is good for all.
-
-    Args:
-        dataset: A `Dataset`.
-        num_workers: How many processes make batches; with 0 this one does.
-        arguments: Further ones of ``torch.utils.data.DataLoader``. A `batch_size` is not among them, as the data set
-            gives whole batches.
-
-    Raises:
-        ArgumentError: An argument is wrong.
-    """
-
-    dataset: Batches
-
-    def __init__(self, dataset: Batches, num_workers: int = 0, **arguments: Any) -> None:
-        operator = "pytorch.DataLoader"
-        if not isinstance(dataset, Batches):
-            raise ArgumentError(operator, "dataset", "a dynamic.pytorch.Dataset", shown(dataset))
-        if arguments.setdefault("batch_size") is not None:
-            hint = "The data set gives whole batches."
-            raise ArgumentError(operator, "batch_size", "left out", shown(arguments["batch_size"]), hint)
-        if not arguments.get("in_order", True):
-            raise ArgumentError(operator, "in_order", "True, as a place is one in an order", "False")
-        super().__init__(dataset, num_workers=num_workers, **arguments)  # type: ignore[call-arg] # of torch's class
-        self.__dict__["sampler"] = Told(dataset)  # torch keeps this attribute from being set
-        self._taken: State | None = None
-
-    def __iter__(self) -> Iterator[Outputs]:
-        """The batches of the next epoch, or the rest of the one whose state was loaded."""
-        for batch in super().__iter__():  # type: ignore[misc] # of torch's class
-            self._taken = batch.state
-            yield batch
-        self._taken = None
-
-    def set_epoch(self, epoch: int) -> None:
-        """Let the next `iter` begin an epoch; see `Dataset.set_epoch`."""
-        self.dataset.set_epoch(epoch)
-        self._taken = None
-
-    def state_dict(self) -> State:
-        """The state after the batch that was taken last, whatever the workers have made ahead."""
-        return self._taken or _state(Place(self.dataset._next()))
-
-    def load_state_dict(self, state_dict: State) -> None:
-        """Let the next `iter` begin after the batch whose state this is; see `Dataset.load_state_dict`."""
-        self.dataset.load_state_dict(state_dict)
-        self._taken = None
-
-
-def made(module: str, name: str) -> type:
-    """A class of this module as one of torch's, which its loaders and trainers ask for."""
-    import torch.utils.data
-    from torch.utils.data._utils.collate import default_collate_fn_map
-
-    default_collate_fn_map[Outputs] = _refuse
-    body, base = {
-        "Dataset": (Batches, torch.utils.data.IterableDataset),
-        "DataLoader": (Loading, torch.utils.data.DataLoader),
-    }[name]
-    return type(name, (body, base), {"__module__": module, "__qualname__": name, "__doc__": body.__doc__})
-
-
-def _refuse(*_: Any, **__: Any) -> Any:
+def refuse(*_: Any, **__: Any) -> Any:
+    """Refuse to join batches, as a `collate_fn` of torch."""
     hint = "The data set gives whole batches."
     raise ArgumentError("DataLoader", "batch_size", "None with a pytorch.Dataset", "a number", hint)
