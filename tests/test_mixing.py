@@ -105,6 +105,26 @@ def test_partners_in_the_batch_are_the_samples_before():
     assert np.allclose(again[1].dense().sum(1), 1)
 
 
+def test_samples_of_any_kind_are_mixed():
+    sounds = as_batch([np.ones(4, np.float32), np.zeros(7, np.float32)])
+    mixed, soft = mixup(sounds, [0, 1], partners=(sounds, [1, 1]), num_classes=2, rng=RNG(1))
+    assert np.allclose(mixed.samples[0], 1)
+    assert soft.dense()[1].tolist() == [0, 1]
+    with pytest.raises(ArgumentError, match="laid out with H and W"):
+        cutmix(sounds, [0, 1], partners=(sounds, [1, 1]), num_classes=2)
+
+
+@pytest.mark.parametrize("rng", [RNG(1), RNG(1).keyed([3, 4])])
+def test_a_mixture_that_fails_has_drawn_nothing(monkeypatch, rng):
+    images = as_batch(noise(2, (3, 3, 1), "uint8"), layout="HWC")
+    turn = rng.turn
+    for name, mix in (("_mixed", mixup), ("_cut", cutmix)):
+        monkeypatch.setattr(f"dynamic.ops.mixing.{name}", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            mix(images, [0, 1], partners="batch", num_classes=2, rng=rng)
+        assert rng.turn == turn
+
+
 def test_what_cannot_be_mixed_is_refused():
     images, labels = as_batch(noise(2, (3, 3, 1), "uint8"), layout="HWC"), [0, 1]
     wrong = {
@@ -197,8 +217,10 @@ def test_a_partner_that_cannot_be_read_is_the_next_one(tmp_path):
     draws = RNG(1).keyed(np.arange(50))
     whole = readers["raise"].partners(draws["p"])[0].dense().reshape(-1)
     (tmp_path / "004.bin").unlink()
+    failing = draws["p"]
     with pytest.raises(ndd.DataError, match="004.bin"):
-        readers["raise"].partners(draws["p"])
+        readers["raise"].partners(failing)
+    assert failing.turn == 0
     for word in ("skip", "replace"):
         found = readers[word].partners(draws["p"])[0].dense().reshape(-1)
         assert np.array_equal(found, np.where(whole == 4, 5, whole))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy
@@ -38,13 +39,13 @@ def mixup(
     num_classes: int | None = None,
     rng: Source | None = None,
 ) -> tuple[Any, Any]:
-    """Mix each image, and its label, with those of a partner (Zhang and others, 2018).
+    """Mix each image, or another array, and its label with those of a partner (Zhang and others, 2018).
 
     Of an image and its label a share is kept, drawn for each sample from a beta distribution; the rest is the
     partner's.
 
     Args:
-        images: Images or videos.
+        images: Images, videos, sounds or any other samples.
         labels: The class of each, an integer; or numbers that have one for each class.
         partners: Images of the same shapes and their labels, as ``reader.partners(...)`` reads them for each sample: a
             pair. Or "batch": the sample before it in the batch, and for the first the last. Then the batch matters:
@@ -65,9 +66,10 @@ def mixup(
     [[0.45, 0.0, 0.55], [0.34, 0.66, 0.0], [0.0, 0.63, 0.37]]
     """
     mixing = _Mixing("mixup", images, labels, partners, alpha, num_classes)
-    shares = mixing.shares(alpha, rng)
-    mixed = _mixed(mixing.images, mixing.others, share=Batch(shares) if mixing.batched else float(shares[0]))
-    return mixed, mixing.labels(shares)
+    with mixing.drawing(rng) as draw:
+        shares = draw(beta, alpha=float(alpha), beta=float(alpha))
+        mixed = _mixed(mixing.images, mixing.others, share=Batch(shares) if mixing.batched else float(shares[0]))
+        return mixed, mixing.labels(shares)
 
 
 def cutmix(
@@ -105,11 +107,13 @@ def cutmix(
     ([[1, 1, 1], [2, 2, 1], [2, 2, 1]], [0.56, 0.44])
     """
     mixing = _Mixing("cutmix", images, labels, partners, alpha, num_classes)
-    shares = mixing.shares(alpha, rng)
-    centres = numpy.asarray(uniform(range=(0.0, 1.0), shape=2, dtype="float64", **mixing.drawn_with(rng)))
-    boxes, kept = _windows(mixing.extents(), shares, centres.reshape(-1, 2))
-    mixed = _cut(mixing.images, mixing.others, box=Batch(boxes) if mixing.batched else tuple(boxes[0].tolist()))
-    return mixed, mixing.labels(kept)
+    extents = mixing.extents()
+    with mixing.drawing(rng) as draw:
+        shares = draw(beta, alpha=float(alpha), beta=float(alpha))
+        centres = draw(uniform, range=(0.0, 1.0), shape=2, dtype="float64").reshape(-1, 2)
+        boxes, kept = _windows(extents, shares, centres)
+        mixed = _cut(mixing.images, mixing.others, box=Batch(boxes) if mixing.batched else tuple(boxes[0].tolist()))
+        return mixed, mixing.labels(kept)
 
 
 def _windows(extents: Array, shares: Array, centres: Array) -> tuple[Array, Array]:
@@ -189,20 +193,27 @@ class _Mixing:
         places = [layout.index("W"), layout.index("H")]
         return numpy.array(shapes, numpy.int64).reshape(-1, self.images.ndim)[:, places]
 
-    def drawn_with(self, rng: Source | None) -> dict[str, Any]:
-        """The arguments of a distribution that draws for each sample."""
+    @contextlib.contextmanager
+    def drawing(self, rng: Source | None) -> Iterator[Callable[..., Array]]:
+        """A function that draws for each sample of a distribution. After an error nothing has been drawn."""
         stream = source(self._name, rng)
         size = stream.batch_size if isinstance(stream, Keyed) else self._count if self.batched else None
         if (1 if size is None else size) != self._count or (size is None) is self.batched:
             expected = f"for {self._count} samples, like the images"
             raise ArgumentError(self._name, "rng", expected, f"one for {1 if size is None else size}")
-        return {"batch_size": size, "device": "cpu", "rng": stream}
+        turns = []
 
-    def shares(self, alpha: float, rng: Source | None) -> Array:
-        """The part of each image that is kept, float32."""
-        self.extents()
-        drawn = beta(alpha=float(alpha), beta=float(alpha), **self.drawn_with(rng))
-        return numpy.asarray(drawn, numpy.float32).reshape(-1)
+        def draw(distribution: Callable[..., Any], **arguments: Any) -> Array:
+            turns.append(stream.turn)
+            drawn = distribution(**arguments, batch_size=size, device="cpu", rng=stream)
+            return numpy.asarray(drawn).reshape(-1)
+
+        try:
+            yield draw
+        except BaseException:
+            for turn in reversed(turns):
+                stream.give_back(turn)
+            raise
 
     def labels(self, shares: Array) -> Data:
         """The labels, mixed by the part of each that is kept."""
@@ -269,5 +280,5 @@ def _put(
     return out
 
 
-_mixed: Any = Operator(_mix, _LAYOUTS, plan=_plan_of_pairs, gpu=True, name="mixup")
+_mixed: Any = Operator(_mix, plan=_plan_of_pairs, gpu=True, name="mixup")
 _cut: Any = Operator(_put, _LAYOUTS, plan=_plan_of_pairs, gpu=True, name="cutmix")

@@ -377,13 +377,18 @@ class Reader(Placed, Generic[G]):
             raise ArgumentError(operator, "draws", "the draws of RNG.keyed", shown(draws), hint)
         if not self._count:
             raise ArgumentError(operator, "draws", "those of a reader that has samples", "one of none")
-        words = draws.draw(draws.batch_size).following(2).tolist()
-        places = numpy.array([(high << 32 | low) * self._count >> 64 for high, low in words], numpy.int64)
         self._compare_order()
-        with self._lock:
-            place = self._place if draws.epoch == self._place.epoch else Place(draws.epoch, 0)
-            on_error: OnError = "raise" if self._on_error == "raise" else "replace"
-            outputs, _ = self._read_share(place, _Share(places, 0, place.position), on_error)
+        turn = draws.turn
+        try:
+            words = draws.draw(draws.batch_size).following(2).tolist()
+            places = numpy.array([(high << 32 | low) * self._count >> 64 for high, low in words], numpy.int64)
+            with self._lock:
+                place = self._place if draws.epoch == self._place.epoch else Place(draws.epoch, 0)
+                on_error: OnError = "raise" if self._on_error == "raise" else "replace"
+                outputs, _ = self._read_share(place, _Share(places, 0, place.position), on_error)
+        except BaseException:
+            draws.give_back(turn)
+            raise
         return self._given(outputs if draws.batch_size is not None else _single(outputs) or ())
 
     def _read_share(

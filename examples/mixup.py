@@ -1,0 +1,91 @@
+"""Train a small classifier with mixup on the CPU, be killed, and go on: the weights are those of a run without a stop.
+
+    python examples/mixup.py [--output FOLDER] [--steps 40] [--every 7] [--kill-at STEP]
+
+The partner of a photo is drawn from the whole data set, and cropped as it is when it comes by itself. Partners and
+shares are keyed to photos. With --kill-at the process ends itself by SIGKILL after that step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import dynamic as ndd
+
+sys.path.insert(0, str(Path(__file__).parent))
+import photos
+
+SIDE, CLASSES = 48, 6
+
+
+def cropped(jpegs, rng):
+    """Random windows of photos, normalised."""
+    draws = rng.keyed(jpegs)
+    images = ndd.decoders.image_random_crop(jpegs, random_area=(0.3, 1.0), rng=draws["crop"])
+    mirror = ndd.random.coin_flip(rng=draws["mirror"])
+    images = ndd.resize(images, size=(SIDE, SIDE))
+    return ndd.crop_mirror_normalize(images, mirror=mirror, mean=[128.0] * 3, std=[64.0] * 3)
+
+
+def batches(reader, rng):
+    """Images mixed with those of partners, and labels that tell both classes."""
+    for jpegs, labels in reader.next_epoch(batch_size=8):
+        draws = rng.keyed(jpegs)
+        others, theirs = reader.partners(draws["partners"])
+        partners = cropped(others, rng), theirs
+        mixed = {"partners": partners, "alpha": 0.4, "num_classes": CLASSES, "rng": draws["mixup"]}
+        images, labels = ndd.mixup(cropped(jpegs, rng), labels, **mixed)
+        yield images.torch(), labels.torch()
+
+
+def main() -> None:
+    """Train, from the start or from a checkpoint."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="where to write")
+    parser.add_argument("--steps", type=int, default=40, help="how many steps to make in all")
+    parser.add_argument("--every", type=int, default=7, help="steps between checkpoints")
+    parser.add_argument("--kill-at", type=int, help="end the process after this step")
+    arguments = parser.parse_args()
+    folder, path = photos.make(arguments.output / "photos"), arguments.output / "mixup.pt"
+    torch.manual_seed(1234)
+    torch.use_deterministic_algorithms(mode=True)
+    layers = [nn.Conv2d(3, 16, 5, 3), nn.ReLU(), nn.Conv2d(16, 32, 3, 2), nn.ReLU(), nn.Flatten()]
+    model = nn.Sequential(*layers, nn.Linear(32 * 7 * 7, CLASSES))
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    reader = ndd.readers.File(file_root=folder, random_shuffle=True, seed=7)
+    parts, step, rng = {"model": model, "optimizer": optimizer, "reader": reader}, 0, ndd.random.RNG(seed=7)
+    if path.exists():
+        saved = torch.load(path, weights_only=True)
+        step = saved.pop("step")
+        for name, part in parts.items():
+            part.load_state_dict(saved[name])
+    print(f"{len(reader)} photos; {step} steps have been made")
+    while step < arguments.steps:
+        for images, labels in batches(reader, rng):
+            loss = nn.functional.cross_entropy(model(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            step += 1
+            print(f"step {step} loss {loss.item():.3f}", flush=True)
+            if step % arguments.every == 0 or step == arguments.steps:
+                torch.save({"step": step} | {name: part.state_dict() for name, part in parts.items()}, f"{path}.part")
+                Path(f"{path}.part").replace(path)
+            if step == arguments.kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if step == arguments.steps:
+                break
+    weights = b"".join(value.numpy().tobytes() for value in model.state_dict().values())
+    print(f"weights: {hashlib.sha256(weights).hexdigest()}")
+
+
+if __name__ == "__main__":
+    main()
