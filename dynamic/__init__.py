@@ -23,6 +23,7 @@ from . import transforms as transforms
 from . import types as types
 from ._base.pool import get_num_threads, set_num_threads
 from ._core.config import show_config
+from ._measure import measure
 from ._prefetch import prefetch
 from .context import (
     EvalContext,
@@ -215,6 +216,7 @@ __all__ = [
     "jpeg_compression_distortion",
     "laplacian",
     "lookup_table",
+    "measure",
     "mixup",
     "multi_paste",
     "normalize",

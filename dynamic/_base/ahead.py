@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from . import clock
 from .locks import new_lock
 
 __all__ = ["Ahead"]
@@ -45,6 +46,7 @@ class Ahead(Generic[X]):
         self._taking = new_lock()
         self._closed = self._failed = False
         self._thread: threading.Thread | None = None
+        self._watch = clock.current.get()  # of the loop that takes the results
 
     def start(self) -> None:
         """Begin to make results."""
@@ -67,14 +69,18 @@ class Ahead(Generic[X]):
             if not self._made:
                 self._made.append((self._make(), None))
         else:
+            if clock.watching:
+                self._watch = clock.current.get()
             with self._changed:
                 if self._failed and not self._made:  # the error has been raised
                     self._failed = False
                     self._changed.notify_all()
+                waiting = clock.begin(clock.WAITING) if clock.watching and not self._made else None
                 while not self._made:
                     if self._closed:
                         raise RuntimeError(f"The {self._name} is closed. Make a new one.")
                     self._changed.wait()
+                clock.end(waiting)
         result, error = self._made[0]
         if error is not None:
             with self._changed:
@@ -123,7 +129,11 @@ class Ahead(Generic[X]):
                     return
             result, error = None, None
             try:
-                result = self._make()
+                if clock.watching:
+                    clock.current.set(self._watch)
+                    result = clock.noted(clock.MAKING, self._make)
+                else:
+                    result = self._make()
             except BaseException as caught:  # noqa: BLE001 - raised where the result is taken
                 error = caught
             with self._changed:

@@ -11,6 +11,7 @@ import numpy
 
 from dynamic._arrays.array import asarray, only_numbers
 from dynamic._arrays.described import Views
+from dynamic._base import clock
 from dynamic._base.layout import fitting, warn_of_channels_first
 from dynamic.data import Batch, Tensor, first_shape
 from dynamic.devices import Device, DeviceLike, device_of_call
@@ -96,9 +97,10 @@ class Operator(Generic[P]):
     @overload
     def __call__(self: Operator[...], /, **arguments: Any) -> Any: ...
     def __call__(self, /, *inputs: Any, **arguments: Any) -> Any:
-        if frames.are_given(inputs, arguments):
-            return frames.each(self, inputs, arguments)
-        return self.called(inputs, arguments)
+        evaluate = frames.each if frames.are_given(inputs, arguments) else Operator.called
+        if clock.watching:
+            return clock.noted(self.name, evaluate, self, inputs, arguments)
+        return evaluate(self, inputs, arguments)
 
     def called(
         self,

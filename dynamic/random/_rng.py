@@ -17,7 +17,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy
 
-from dynamic._base import places
+from dynamic._base import clock, places
 from dynamic._base.locks import new_lock
 from dynamic._base.state import State, untold
 from dynamic.data import Batch, Tensor
@@ -324,9 +324,10 @@ def source(operator_name: str, rng: Any) -> Source:
 class Turn:
     """The source of one call of a random operator, as a context: after an error it stands where it did before."""
 
-    __slots__ = ("_draw", "rng")
+    __slots__ = ("_call", "_draw", "rng")
 
     def __init__(self, operator_name: str, rng: Any) -> None:
+        self._call = clock.begin(operator_name) if clock.watching else None
         self.rng = source(operator_name, rng)
         self._draw: Draw | None = None
 
@@ -346,6 +347,8 @@ class Turn:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None and self._draw is not None:
             self.rng.give_back(self._draw.turn)
+        if self._call is not None:
+            clock.end(self._call)
 
 
 class Repeated:

@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overlo
 
 import numpy
 
+from dynamic._base import clock
 from dynamic._base.origin import Origin
 from dynamic._base.places import Shadowed
 from dynamic._base.state import State
@@ -206,12 +207,15 @@ class Reader(Placed, Generic[G]):
     def _given_out(self, step: Callable[[Progress], tuple[X, Progress]]) -> X:
         """The batch of a step, and the move to its end: both, or neither if something interrupts it."""
         self._compare_order()
+        call = clock.begin(self._operator) if clock.watching else None
         before = after = None
         try:
             with self._lock:
                 before = self._progress
                 outputs, after = step(before)
                 self._progress = after
+            if call is not None:
+                clock.end(call)
         except BaseException:
             if before is not None and self._progress is after:
                 self._progress = before

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, NoReturn, TypeAlias
 import numpy
 
 from dynamic._arrays.array import only_numbers
+from dynamic._base import clock
 from dynamic._base.locks import new_lock
 from dynamic._base.origin import Origin
 from dynamic._base.places import Shadowed
@@ -172,6 +173,7 @@ class ExternalSource:
             StateMismatch: It makes batches, and a state was taken with another `batch_size`.
         """
         size = None if batch_size is None else natural(self._operator, "batch_size", batch_size, 1)
+        call = clock.begin(self._operator) if clock.watching else None
         before = after = None
         try:
             with self._lock:
@@ -184,6 +186,8 @@ class ExternalSource:
                     self._place = self._here
                     raise
                 after = self._place = self._here
+            if call is not None:
+                clock.end(call)
         except BaseException:
             if before is not None and self._place is after:  # a Ctrl-C as the lock was given back, and nobody went on
                 self._place = before
