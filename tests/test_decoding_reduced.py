@@ -202,7 +202,7 @@ def test_damage_is_found_at_any_size() -> None:
     assert len(decoders.image(as_batch([of(file)[0], of(bad)[0]]), at_least=(30, 40), on_error="skip")) == 1
 
 
-@pytest.mark.parametrize("at_least", [0, 224, (0, 1), (1, 2, 3), (1.5, 2), "large", [None, 1]])
+@pytest.mark.parametrize("at_least", [0, 224, (0, 1), (1, 2, 3), (1.5, 2), "large", [None, 1], as_batch([[1, 2]])])
 @pytest.mark.parametrize("function", [decoders.image, decoders.image_random_crop, decoders.imread])
 def test_wrong_sizes_are_named(function: Any, at_least: Any, tmp_path: Any) -> None:
     """Height and width, each at least 1."""

@@ -323,12 +323,14 @@ def _check_inside(
 def _plan_mask(call: Call) -> Plan:
     """The grid of each image."""
     columns = [call.column(name) for name in ("angle", "ratio", "shift_x", "shift_y", "tile")]
-    return Plan(call.shapes, call.dtype, data=list(regions.grid_of(numpy.array(columns).T)), weight=2.0)
+    alike = not call.varying and call.count > 1 and len(set(call.shapes)) == 1
+    data = [(grid, alike) for grid in regions.grid_of(numpy.array(columns).T)]
+    return Plan(call.shapes, call.dtype, data=data, weight=2.0)
 
 
 def _mask_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     source, result = (images("grid_mask", data, call.layout or "") for data in (inputs[0], target))
-    parts.masked(source, result, source.each(numpy.array(call.plan.data)))
+    parts.masked(source, result, source.each(numpy.array([grid for grid, _ in call.plan.data])))
 
 
 @operator(layouts=LAYOUTS, plan=_plan_mask, gpu=_mask_on_gpu)
@@ -342,7 +344,7 @@ def grid_mask(
     shift_y: PerSample[float] = 0.0,
     tile: PerSample[_Side] = 100,
     layout: Layout = GIVEN,
-    plan: Array = None,
+    plan: tuple[Array, bool] = GIVEN,
     out: Array = None,
 ) -> Array:
     """Set a square in each tile of a grid to 0, as augmentation by hiding does.
@@ -361,5 +363,5 @@ def grid_mask(
     [[0, 0, 1, 0, 0, 1], [0, 0, 1, 0, 0, 1]]
     """
     pixels, results = (image, out) if layout.endswith("HWC") else (image[..., None], out[..., None])
-    regions.masked(pixels, plan, results)
+    regions.masked(pixels, *plan, results)
     return out

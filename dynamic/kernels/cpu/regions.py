@@ -19,6 +19,7 @@ __all__ = ["copied_part", "erased", "grid_of", "masked", "pasted"]
 
 _AT_ONCE = 1 << 18  #: pixels of a mask that are made at once: in few steps, for threads take turns between them
 _REMEMBERED = 1 << 16  # bytes; smaller masks are made once for all images of a batch
+_SHARED = 1 << 20  # bytes; so are smaller ones that all images have
 
 
 def erased(image: Array, regions: Sequence[tuple[Any, ...]], fill: Any, out: Array) -> None:
@@ -68,19 +69,20 @@ def copied_part(
         convert(numpy, image[tuple(here)], out.dtype, out[tuple(there)])
 
 
-def masked(image: Array, grid: Array, out: Array) -> None:
+def masked(image: Array, grid: Array, alike: bool, out: Array) -> None:
     """Copy an image and set the corner of each tile of a grid to 0.
 
     Args:
         image: Shape (..., H, W, C).
         grid: As `grid_of` gives it.
+        alike: Whether it is that of other images of the same size too.
         out: Where to, of the shape and dtype of the image.
     """
     height, width, channels = image.shape[-3:]
     numbers = grid.tobytes()
     bits = numpy.dtype(f"uint{8 * image.itemsize}")
     source, target = image.view(bits), out.view(bits)
-    if height * width * channels * bits.itemsize <= _REMEMBERED:
+    if height * width * channels * bits.itemsize <= (_SHARED if alike else _REMEMBERED):
         numpy.bitwise_and(source, _mask_of_all(numbers, 0, height, width, channels, bits), out=target)
         return
     rows = max(1, _AT_ONCE // max(1, width))
@@ -118,7 +120,7 @@ def _mask(numbers: bytes, first: int, last: int, width: int, channels: int, bits
     return mask
 
 
-_mask_of_all = functools.lru_cache(4)(_mask)  #: images of a batch are often given the same one
+_mask_of_all = functools.lru_cache(1)(_mask)  #: images of a batch are often given the same one
 
 
 def _repeated(plane: Array, channels: int) -> Array:
