@@ -216,6 +216,8 @@ CASES = {  # calls of several results, or of as many as they are told
     "bbox_rotate": [((BOXES,), {"angle": 90.0, "input_shape": (4, 4)}),
                     ((BOXES, LABELS), {"angle": 90.0, "input_shape": (4, 4)})],
     "box_encoder": [((BOXES, LABELS), {"anchors": [0.0, 0.0, 1.0, 1.0]})],
+    "cutmix": [((IMAGE, np.int32(1)), {"partners": (IMAGE, np.int32(0)), "num_classes": 2})],
+    "mixup": [((IMAGE, np.int32(1)), {"partners": (IMAGE, np.int32(0)), "num_classes": 2})],
     "element_extract": [((IMAGE,), {"element_map": 1}), ((IMAGE,), {"element_map": [2]}),
                         ((IMAGE,), {"element_map": [0, 2]})],
     "external_source": [((lambda _: [[1], [2]],), {"num_outputs": 2}), ((lambda _: [[1]],), {"num_outputs": 1}),
@@ -249,6 +251,19 @@ def test_a_graph_knows_how_many_results_a_call_has(path):
             pipe.run()
         same(drawn(made, 1).run(), Pipeline(1, seed=7, function=made, prefetch_queue_depth=0).run())
         assert len(set(counts)) == 1, (arguments, counts)
+
+
+def test_a_graph_knows_the_names_of_what_moves_together():
+    def made():
+        x = fn.external_source(lambda _: [IMAGE], layout="HWC")
+        boxes, points = np.float32([[0, 0, 2, 2]]), np.float32([[1, 1]])
+        boxes, points = fn.reshape(boxes, shape=(1, 4)), fn.reshape(points, shape=(1, 2))
+        found = fn.together(fn.random_resized_crop, image=x, boxes=boxes, points=points, size=9)
+        again = fn.sometimes(0.5, fn.together, fn.flip, image=found["image"], boxes=found["boxes"])
+        return [*found.values(), *again.values()]
+
+    assert len(drawn(made, 1).run()) == 8
+    same(drawn(made, 1).run(), Pipeline(1, seed=7, function=made, prefetch_queue_depth=0).run())
 
 
 def test_every_operator_of_several_results_is_among_these():

@@ -1276,10 +1276,14 @@ def draws(function: Any) -> bool:
     return callable(function) and not isinstance(function, type) and "rng" in inspect.signature(function).parameters
 
 
+#: They draw by the functions above, and have tests of their own.
+COMPOSED = {dynamic.mixup, dynamic.cutmix, dynamic.sometimes, dynamic.together}
+
+
 def test_these_are_all_that_draw():
     rooms = (dynamic, dynamic.random, dynamic.noise, dynamic.segmentation, dynamic.decoders, dynamic.experimental)
     names = (getattr(room, name) for room in rooms for name in room.__all__)
-    assert set(filter(draws, names)) == set(RANDOM)
+    assert set(filter(draws, names)) == {*RANDOM, *COMPOSED}
 
 
 def assert_stands(source: Any, before: Any) -> None:

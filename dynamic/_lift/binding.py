@@ -146,12 +146,14 @@ def function(body: Callable[P, R]) -> Callable[P, R]:
     names = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
     keywords = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
     required = [p.name for p in keywords.values() if p.default is p.empty]
+    kinds = {p.kind for p in parameters}
+    more, others = Parameter.VAR_POSITIONAL in kinds, Parameter.VAR_KEYWORD in kinds
 
     @functools.wraps(body)
     def checked(*inputs: P.args, **arguments: P.kwargs) -> R:
-        if len(inputs) != len(names):
+        if len(inputs) < len(names) or (len(inputs) > len(names) and not more):
             raise ArgumentError.inputs(body.__name__, names, len(inputs), keywords, required)
-        for name in arguments:
+        for name in arguments if not others else ():
             if name not in keywords:
                 raise ArgumentError.unknown(body.__name__, name, keywords)
         for name in required:

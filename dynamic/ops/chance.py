@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from dynamic._base.origin import Origin
+from dynamic._lift.binding import function
 from dynamic.data import Batch, Tensor, as_tensor
 from dynamic.errors import ArgumentError, shown
 from dynamic.random import uniform
@@ -22,6 +23,7 @@ __all__ = ["sometimes"]
 _NAME = "sometimes"
 
 
+@function
 def sometimes(
     probability: Any,
     operator: Callable[..., Any],

@@ -11,6 +11,7 @@ import numpy
 
 from dynamic._arrays.array import Array, library
 from dynamic._lift.argument import GIVEN, Layout, PerSample
+from dynamic._lift.binding import function
 from dynamic._lift.call import Call, Plan
 from dynamic._lift.operator import Operator
 from dynamic.data import Batch, Tensor, as_batch, as_tensor
@@ -29,6 +30,7 @@ Partners: TypeAlias = "tuple[Any, Any] | str"
 _LAYOUTS = tuple(layout for layout in LAYOUTS if "D" not in layout)
 
 
+@function
 def mixup(
     images: Any,
     labels: Any,
@@ -72,6 +74,7 @@ def mixup(
         return mixed, mixing.labels(shares)
 
 
+@function
 def cutmix(
     images: Any,
     labels: Any,

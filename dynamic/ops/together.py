@@ -12,6 +12,7 @@ import numpy
 from dynamic._arrays.array import Array
 from dynamic._base.layout import warn_of_channels_first
 from dynamic._lift import frames, kernels
+from dynamic._lift.binding import function
 from dynamic._lift.call import Call
 from dynamic._lift.operator import Operator, movers
 from dynamic.data import Batch, Tensor, as_tensor, first_shape
@@ -32,6 +33,7 @@ _ROUNDING = 1e-9  # of the part of a box that is left
 _NOTHING = 1e-3  # pixels; what is left by errors of rounding is less
 
 
+@function
 def together(
     operator: Any,
     /,

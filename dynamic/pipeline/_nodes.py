@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, NoReturn
 
-from dynamic import ArgumentError
+from dynamic import ArgumentError, together
 from dynamic.auto_aug._draws import recorder
 from dynamic.errors import shown
+from dynamic.ops.together import eager
 
 from ._added import FORMER
 
@@ -290,6 +291,10 @@ def _results(call: Recorded, sets: int | None) -> Any:
         if not isinstance(features, Mapping):
             raise ArgumentError("fn.readers.tfrecord", "features", "a dict of features", shown(features))
         return {key: DataNode(call, (key,)) for key in features}
+    if path == "together" or (path == "sometimes" and eager(call.inputs[1]) is together):
+        known = {"image": True, **{name: arguments.get(name) is not None for name in _MOVED}}
+        known |= {"kept": known["boxes"], "inside": known["points"]}
+        return {name: DataNode(call, (name,)) for name, given in known.items() if given}
     count = _count(path, call.inputs, arguments)
     rows: list[tuple[int, ...]] = [()] if sets is None else [(i,) for i in range(sets)]
     if count is None:
@@ -327,4 +332,8 @@ def _count(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> 
 
 
 #: Calls of two results, whatever they are told.
-_PAIRS = frozenset(["box_encoder", "random_crop_generator", "readers.file", "segmentation.select_masks"])
+_PAIRS = frozenset(
+    ["box_encoder", "cutmix", "mixup", "random_crop_generator", "readers.file", "segmentation.select_masks"]
+)
+#: Arguments of `together` that are results too.
+_MOVED = ("masks", "boxes", "points", "labels")
