@@ -292,9 +292,8 @@ def _results(call: Recorded, sets: int | None) -> Any:
             raise ArgumentError("fn.readers.tfrecord", "features", "a dict of features", shown(features))
         return {key: DataNode(call, (key,)) for key in features}
     if path == "together" or (path == "sometimes" and eager(call.inputs[1]) is together):
-        known = {"image": True, **{name: arguments.get(name) is not None for name in _MOVED}}
-        known |= {"kept": known["boxes"], "inside": known["points"]}
-        return {name: DataNode(call, (name,)) for name, given in known.items() if given}
+        given = [name for name, of in _MOVED.items() if arguments.get(of) is not None]
+        return {name: DataNode(call, (name,)) for name in given}
     count = _count(path, call.inputs, arguments)
     rows: list[tuple[int, ...]] = [()] if sets is None else [(i,) for i in range(sets)]
     if count is None:
@@ -335,5 +334,6 @@ def _count(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> 
 _PAIRS = frozenset(
     ["box_encoder", "cutmix", "mixup", "random_crop_generator", "readers.file", "segmentation.select_masks"]
 )
-#: Arguments of `together` that are results too.
-_MOVED = ("masks", "boxes", "points", "labels")
+#: The results of `together`, and the argument that each is of.
+_MOVED = {name: name for name in ("image", "masks", "boxes", "points")}
+_MOVED |= {"inside": "points", "labels": "labels", "kept": "boxes"}
