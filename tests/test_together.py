@@ -194,8 +194,10 @@ def test_boxes_are_around_the_pixels_that_they_were_painted_on(name, data, drawi
             assert all(high <= edge + 0.51 for high, edge in zip(there[2:], box[2:], strict=True))
             if name in UPRIGHT or turned:
                 assert np.abs(np.subtract(there, box)).max() <= 1
-            elif name == "rotate" and min(*box[:2], width - box[2], height - box[3]) > 0:
-                assert np.abs(np.subtract(there, box)).max() <= 2
+            elif (
+                min(*box[:2], width - box[2], height - box[3]) > 0 and min(there[2] - there[0], there[3] - there[1]) > 4
+            ):
+                assert np.abs(np.subtract(there, box)).max() <= (2 if name == "rotate" else 4)  # corners are sharp
         lost = np.setdiff1d(np.arange(len(given_layers.array)), kept.array)
         assert len(lost) + len(kept.array) == len(given_layers.array)
 

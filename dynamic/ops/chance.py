@@ -42,8 +42,8 @@ def sometimes(
             and number of dimensions. Sizes may change. `together` is one too:
             ``sometimes(0.5, ndd.together, ndd.rotate, image=images, boxes=boxes, angle=angles)``.
         inputs: Those of the operator. The first is a Batch, or one sample, a Tensor.
-        rng: Where coins are drawn from, and then what a random operator draws; by default this thread's stream. With
-            keyed draws both belong to samples.
+        rng: Where coins are drawn from, and after them the draws of a random operator; by default this thread's stream.
+            With keyed draws both belong to samples.
         arguments: Those of the operator.
 
     Returns:

@@ -88,7 +88,7 @@ def cutmix(
     """Put a window of a partner into each image, and mix the labels by its area (Yun and others, 2019).
 
     The share of the image that is kept is drawn for each sample from a beta distribution, and then the centre of the
-    window. What of the window lies outside of the image is cut off, and the label has what is kept indeed.
+    window. The window is cut off at the edges of the image, and labels are mixed by the area that is left.
 
     Args:
         images: Images or videos.

@@ -30,7 +30,7 @@ _NAME = "together"
 _LAYOUTS = ("xyXY", "xyWH")
 _FARTHEST = 2.0  # parts of an image; a box that is farther away is in pixels
 _ROUNDING = 1e-9  # of the part of a box that is left
-_NOTHING = 1e-3  # pixels; what is left by errors of rounding is less
+_NOTHING = 1e-3  # pixels; errors of rounding leave less
 
 
 @function

@@ -22,7 +22,7 @@ def scaled(scales: Any, shifts: Any) -> Array:
     """Maps that multiply coordinates and then shift them.
 
     Args:
-        scales: (N, 2) or what broadcasts to it, x before y.
+        scales: (N, 2), or numbers that broadcast to it, x before y.
         shifts: (N, 2).
     """
     shifts = numpy.asarray(shifts, numpy.float64)
