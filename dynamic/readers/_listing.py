@@ -435,16 +435,30 @@ def listed_files(operator: str, root: str, files: Any, labels: Any, wanted: Labe
         files = [files]
     if not isinstance(files, Iterable) or getattr(files, "ndim", 1) == 0:
         raise ArgumentError(operator, "files", "a path or a list of paths", shown(files))
-    names = list[str]()
+    files = files if isinstance(files, (list, tuple)) else list(files)
     named = _Namer(operator, "files", root, store)
-    for file in files:
-        if not isinstance(file, (str, bytes, os.PathLike)) or not can_be(path := os.fsdecode(file)):
-            raise ArgumentError(operator, f"files[{len(names)}]", "a path", shown(file))
-        names.append(named(path))
-    if not names:
+    names = _plain(files)
+    if names is None:
+        found = list[str]()
+        for file in files:
+            if not isinstance(file, (str, bytes, os.PathLike)) or not can_be(path := os.fsdecode(file)):
+                raise ArgumentError(operator, f"files[{len(found)}]", "a path", shown(file))
+            found.append(named(path))
+        names = _packed(found)
+    if not len(names):
         raise ArgumentError(operator, "files", "at least one path", "none")
     numbers, classes = labels_given(operator, range(len(names)) if labels is None else labels, len(names), wanted)
     return Listing(named.root or str(Path.cwd()), names, numbers, classes=classes, store=named.store)
+
+
+def _plain(files: Sequence[Any]) -> Names | None:
+    """The names of files whose paths are relative and of plain ASCII; None where there is a closer look to take."""
+    if os.sep != "/" or set(map(type, files)) != {str}:
+        return None
+    whole = "\0".join(files)
+    if not whole.isascii() or whole.count("\0") >= len(files) or "://" in whole or whole[:1] == "/" or "\0/" in whole:
+        return None
+    return _packed(files)
 
 
 def listed_lines(operator: str, file_list: str, root: str, wanted: Labels, store: Store) -> Listing:
@@ -461,7 +475,7 @@ def listed_lines(operator: str, file_list: str, root: str, wanted: Labels, store
         ) from error
     named = _Namer(operator, "file_list", root or os.path.dirname(file_list), store)
     paths, (numbers, classes) = lines_of(operator, file_list, lines, wanted)
-    return Listing(named.root, list(map(named, paths)), numbers, classes=classes, store=named.store)
+    return Listing(named.root, _packed(list(map(named, paths))), numbers, classes=classes, store=named.store)
 
 
 def listed_names(operator: str, file_list: str, root: str, store: Store) -> Listing:
@@ -492,11 +506,18 @@ def listed_paths(paths: list[str], root: str) -> Names:
     """Paths as names."""
     if os.sep != "/" or any(path[:1] == "/" for path in paths):
         paths = [_relative(path, root) for path in paths]
-    distinct, whole = len(set(paths)) == len(paths), "".join(paths)
+    return _packed(paths)
+
+
+def _packed(names: Sequence[str]) -> Names:
+    """Names in one piece of memory."""
+    hashes = numpy.sort(numpy.fromiter(map(hash, names), numpy.int64, len(names)))
+    distinct, whole = bool((hashes[1:] != hashes[:-1]).all()), "".join(names)
     if whole.isascii():
-        return Names([b""], [len(paths)], whole.encode(), list(map(len, paths)), distinct=distinct)
-    encoded = [os.fsencode(path) for path in paths]
-    return Names([b""], [len(paths)], b"".join(encoded), list(map(len, encoded)), distinct=distinct)
+        lengths = numpy.fromiter(map(len, names), numpy.int64, len(names))
+        return Names([b""], [len(names)], whole.encode(), lengths, distinct=distinct)
+    encoded = [os.fsencode(name) for name in names]
+    return Names([b""], [len(names)], b"".join(encoded), list(map(len, encoded)), distinct=distinct)
 
 
 class _Namer:

@@ -7,6 +7,7 @@ ids one to one onto keys; samples of one id (which 64-bit hashes of real paths d
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import struct
 from dataclasses import dataclass
@@ -21,12 +22,19 @@ _DEALT = "deal"  # stands where the epoch stands, in the key of the order by whi
 
 def keys(ids: Any, seed: int, epoch: int | str) -> Any:
     """The sort keys of ids in an epoch: uint64, different for different ids."""
-    first, second = struct.unpack("<QQ", hashlib.blake2b(f"{seed}/{epoch}".encode(), digest_size=16).digest())
+    first, second = _words(seed, epoch)
     mixed = ids ^ numpy.uint64(first)
     mix(mixed)
     mixed ^= numpy.uint64(second)
     mix(mixed)
     return mixed
+
+
+@functools.lru_cache(64)
+def _words(seed: int, epoch: int | str) -> tuple[int, int]:
+    """The words that tell the orders of seeds and epochs apart."""
+    first, second = struct.unpack("<QQ", hashlib.blake2b(f"{seed}/{epoch}".encode(), digest_size=16).digest())
+    return first, second
 
 
 def mix(words: Any) -> None:

@@ -400,7 +400,7 @@ class Placed(ABC):
         """The tally of the epoch that `given` is of, where that is not every sample once."""
         if not place.position and place.epoch:
             place = Place(place.epoch - 1, 0, place.rule)
-        key = place._replace(position=0)
+        key = Place(place.epoch, 0, place.rule, place.late)
         found = self._tallies.get(key)
         if found is None:
             found = Tally.of(self._ids[self._order(place)])
@@ -598,7 +598,7 @@ class Placed(ABC):
 
     def _order(self, place: Place) -> Any:
         """The sample numbers of the epoch of a place in their order; that of this epoch and another are kept."""
-        key = place._replace(position=0)
+        key = Place(place.epoch, 0, place.rule, place.late)
         _ = self._count  # samples are listed before the lock is taken
         with self._ordering:
             if key not in self._orders:

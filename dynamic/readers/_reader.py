@@ -340,7 +340,7 @@ class Reader(Placed, Generic[G]):
         """Read a share, and tell where that leads. A single sample may be skipped: None."""
         batches, failed = self._read_share(progress.place, share)
         after = self._moved(progress, share, failed)
-        after = after._replace(over=not self._steps(after.place, batch_size or 1))
+        after = Progress(*after[:-1], not self._steps(after.place, batch_size or 1))
         return batches if batch_size is not None else _single(batches), after
 
     def _pass_over(self, batch_size: int) -> bool:
@@ -356,7 +356,7 @@ class Reader(Placed, Generic[G]):
         place, given, before, skipped, _ = progress
         taken = share.places[: len(share.places) - share.repeated]
         more = Tally.of(self._ids_of(self._order(place)[taken]))
-        place = place._replace(position=share.position)
+        place = Place(place.epoch, share.position, place.rule, place.late)
         if progress.place.position:
             return Progress(place, given.plus(more), before, {**skipped, **failed})
         return Progress(place, more, None, failed)
@@ -402,7 +402,7 @@ class Reader(Placed, Generic[G]):
         on_error = self._on_error if on_error is None else on_error
         order = self._order(place)
         failed: dict[int, Failure] = {}
-        places, tries = share.places, numpy.zeros_like(share.places)
+        places, tries = share.places, numpy.zeros(len(share.places), numpy.intp)
         if reach := self._reach:
             first = share.position + self._shard(place.epoch)
             after = numpy.arange(first, min(first + reach * self._num_shards, len(order)), self._num_shards)

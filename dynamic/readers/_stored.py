@@ -351,6 +351,7 @@ class Stored(Reader[G], Generic[L, G]):
                 if listed is None:
                     listed = self._beside_leader(self._chosen(self._list_samples(self._store)))
                     self._listed, self._where, self._asked = listed, None, None
+                    self.__dict__.pop("_list_samples", None)  # which may hold a list of millions of paths
         return listed  # without the lock: threads that read a batch ask for it while another holds that
 
     @property
