@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, TypeVar, Unpack
@@ -14,7 +15,6 @@ import numpy
 from dynamic._arrays.array import Array
 from dynamic._base.origin import Origin, sample_ids
 from dynamic.data import Batch, as_batch, as_tensor
-from dynamic.data._transfer import copies
 from dynamic.errors import ArgumentError, DataError, DynamicError, Failure, shown
 from dynamic.io._store import Store
 
@@ -29,6 +29,8 @@ Output: TypeAlias = "str | int | Callable[[Any], Any]"
 Row: TypeAlias = Any
 X = TypeVar("X")
 _AT_ONCE = 1024  # rows of which a column is read
+_FIXED = frozenset((bytes, int, float, bool))  # types of values that never change
+_SHAPE = operator.attrgetter("shape", "dtype")
 #: Constants of SplitMix64 (Steele, Lea and Flood, 2014), a bijection of 64 bits: no two rows have one id.
 _STEP, _FIRST, _SECOND = (numpy.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
@@ -154,6 +156,8 @@ def _taken(row: Row, part: Output) -> Any:
     """A part of a row."""
     if not isinstance(part, (str, int)):
         return part(row)
+    if row.__class__ is dict and part in row:
+        return row[part]
     steps = [part] if not isinstance(part, str) or (isinstance(row, Mapping) and part in row) else part.split(".")
     for step in steps:
         row = _step(row, step, part)
@@ -183,26 +187,35 @@ def _values(outputs: Sequence[Output] | None, row: Row) -> Sequence[Any]:
 
 def _columns(outputs: Sequence[Output] | None, rows: Iterable[Row]) -> list[Any]:
     """The outputs of rows as storage of Batches, in memory that is not the data set's: it may use that again."""
-    values = [list(map(_owned, _values(outputs, row))) for row in rows]
-    return [_column(column) for column in zip(*values, strict=True)]
+    found, ndarray = [], numpy.ndarray
+    for row in rows:
+        values = row if outputs is None and row.__class__ is tuple else _values(outputs, row)
+        found.append(
+            [
+                value if (kind := value.__class__) in _FIXED else value.copy() if kind is ndarray else _owned(value)
+                for value in values
+            ]
+        )
+    return [_column(column) for column in zip(*found, strict=True)]
 
 
 def _column(values: Sequence[Any]) -> Any:
     first = values[0]
     if first.__class__ is bytes:
         return as_batch([numpy.frombuffer(value, numpy.uint8) for value in values]).samples
-    if first.__class__ is numpy.ndarray and len({(value.shape, value.dtype) for value in values}) == 1:
-        return numpy.stack(values)
-    return copies(as_batch(values, device="cpu").samples)
+    if set(map(type, values)) == {numpy.ndarray} and len(set(map(_SHAPE, values))) == 1:
+        return numpy.concatenate(values).reshape(len(values), *first.shape) if first.ndim else numpy.stack(values)
+    batch = as_batch(values, device="cpu")
+    return batch.samples if batch.whole is None else batch.whole
 
 
 def _owned(value: Any) -> Any:
     """A value that stays as it is."""
     kind = value.__class__
-    if kind in (bytes, int, float, bool):
-        return value
     if kind is numpy.ndarray:
         return value.copy()
+    if kind in _FIXED:
+        return value
     if isinstance(value, (str, bytes, bytearray, memoryview)):
         return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
     return as_tensor(value, device="cpu").array.copy()
@@ -285,7 +298,7 @@ class _Source:
             if len(found) != len(indices):
                 raise Unusable(f"{len(found)} rows came, where {len(indices)} were asked for")
             return found
-        return map(self.row, indices)
+        return map(self.row if type(self) is not _Source else self.dataset.__getitem__, indices)
 
     def row(self, i: int) -> Row:
         """A row."""
@@ -466,6 +479,10 @@ class _Rows(Listing):
         for shift, factor in ((30, _FIRST), (27, _SECOND)):
             found = (found ^ (found >> numpy.uint64(shift))) * factor
         return found ^ (found >> numpy.uint64(31))
+
+    def take(self, indices: Sequence[int]) -> list[str]:
+        """The names of some samples."""
+        return super().take(indices) if self.keyed else list(map(str, indices))
 
     def source(self, index: int) -> str:
         """The name of a row in errors."""
