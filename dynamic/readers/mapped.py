@@ -103,7 +103,7 @@ class Map(Stored["_Rows", Batches]):
         if not indices:  # all were skipped
             return tuple(Batch([], origin=origin, dtype=kind.dtype, ndim=kind.ndim) for kind in kinds or ())
         try:
-            columns = _columns(self._outputs, source.rows(indices))
+            columns = source.columns(self._outputs, indices) or _columns(self._outputs, source.rows(indices))
             if kinds is not None:
                 _check_alike([column[0] for column in columns], kinds)
         except Exception:
@@ -202,7 +202,7 @@ def _columns(outputs: Sequence[Output] | None, rows: Iterable[Row]) -> list[Any]
 def _column(values: Sequence[Any]) -> Any:
     first = values[0]
     if first.__class__ is bytes:
-        return as_batch([numpy.frombuffer(value, numpy.uint8) for value in values]).samples
+        return [numpy.frombuffer(value, numpy.uint8) for value in values]
     if set(map(type, values)) == {numpy.ndarray} and len(set(map(_SHAPE, values))) == 1:
         return numpy.concatenate(values).reshape(len(values), *first.shape) if first.ndim else numpy.stack(values)
     batch = as_batch(values, device="cpu")
@@ -328,10 +328,32 @@ class _Source:
         """The values of a column in some rows."""
         return self.dataset.select_columns([name])[numbers][name]
 
+    def columns(self, outputs: Sequence[Output] | None, indices: list[int]) -> list[Any] | None:  # noqa: ARG002
+        """The outputs of rows as `_columns` gives them, where the data set has these by columns; else None."""
+        return None
+
     def column(self, part: Output) -> Any:
         """The values of a column of all rows; None where it is no column."""
         names = getattr(self.dataset, "column_names", None)
         return self.dataset[part] if isinstance(names, list) and part in names else None
+
+
+class _HuggingFace(_Source):
+    """A data set of Hugging Face: a list of numbers asks it for columns of rows."""
+
+    def columns(self, outputs: Sequence[Output] | None, indices: list[int]) -> list[Any] | None:
+        """As of others."""
+        names, parts = self.dataset.column_names, outputs or ()
+        paths = [(part, "") if part in names else part.partition(".")[::2] for part in parts if isinstance(part, str)]
+        if not paths or len(paths) < len(parts) or not all(name in names for name, _ in paths):
+            return None
+        rows, found = self.dataset[indices], []
+        for name, rest in paths:
+            values = [_taken(value, rest) for value in rows[name]] if rest else rows[name]
+            if len(values) != len(indices):
+                raise Unusable(f"{len(values)} rows came, where {len(indices)} were asked for")
+            found.append(_column([value if value.__class__ in _FIXED else _owned(value) for value in values]))
+        return found
 
 
 class _Table(_Source):
@@ -416,6 +438,8 @@ def _source(dataset: Any) -> _Source:
     if type(dataset).__name__ == "TensorDataset" and isinstance(tensors, tuple):
         with contextlib.suppress(Exception):  # those of a GPU, or of a graph, are read row by row
             return _checked(_Columns({i: numpy.asarray(tensor) for i, tensor in enumerate(tensors)}), dataset)
+    if isinstance(getattr(dataset, "column_names", None), list) and _Source(dataset).fingerprint:
+        return _checked(_HuggingFace(dataset), dataset)
     if isinstance(dataset, Mapping):
         lengths = {len(column) for column in dataset.values() if hasattr(column, "__len__")}
         if len(lengths) != 1 or not all(hasattr(column, "__len__") for column in dataset.values()):
