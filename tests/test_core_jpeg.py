@@ -126,7 +126,10 @@ def test_photos_are_decoded_without_python(monkeypatch: pytest.MonkeyPatch) -> N
     given = [corpus.encoded(corpus.photo(30, 50), "JPEG", k, progressive=k % 2 == 1) for k in range(1, 9)]
     given.append(corpus.encoded(corpus.photo(30, 50)[..., 0], "JPEG", restart_marker_rows=1))
     encoded = batch(given)
-    calls = (decoders.image, lambda data: decoders.image_random_crop(data, rng=RNG(1)))
+    calls = [decoders.image, lambda data: decoders.image_random_crop(data, rng=RNG(1))]
+    for side in (3, 7, 14):
+        calls.append(lambda data, least=(side, side): decoders.image(data, at_least=least))
+        calls.append(lambda data, least=(side, side): decoders.image_random_crop(data, rng=RNG(1), at_least=least))
     with _core.left_out():
         expected = [outcome(lambda call=call: call(encoded)) for call in calls]
     monkeypatch.setattr(images.jpeg, "header", None)
