@@ -99,6 +99,16 @@ from .ops.sequences import element_extract, get_property, per_frame, permute_bat
 from .ops.shape import expand_dims, reinterpret, reshape, squeeze, transpose
 from .ops.slices import erase, pad
 from .ops.slices import slice as slice
+from .ops.sound import (
+    audio_resample,
+    mel_filter_bank,
+    mfcc,
+    nonsilent_region,
+    power_spectrum,
+    preemphasis_filter,
+    spectrogram,
+    to_decibels,
+)
 from .ops.together import together
 from .ops.values import cast, cast_like
 from .ops.values import copy as copy
@@ -167,6 +177,7 @@ __all__ = [
     "ThreadPool",
     "as_batch",
     "as_tensor",
+    "audio_resample",
     "batch",
     "batch_permutation",
     "bb_flip",
@@ -217,8 +228,11 @@ __all__ = [
     "laplacian",
     "lookup_table",
     "measure",
+    "mel_filter_bank",
+    "mfcc",
     "mixup",
     "multi_paste",
+    "nonsilent_region",
     "normalize",
     "one_hot",
     "ones",
@@ -228,6 +242,8 @@ __all__ = [
     "peek_image_shape",
     "per_frame",
     "permute_batch",
+    "power_spectrum",
+    "preemphasis_filter",
     "prefetch",
     "random_bbox_crop",
     "random_crop_generator",
@@ -245,12 +261,14 @@ __all__ = [
     "set_num_threads",
     "show_config",
     "sometimes",
+    "spectrogram",
     "sphere",
     "squeeze",
     "stack",
     "stream",
     "tensor",
     "tensor_resize",
+    "to_decibels",
     "together",
     "transpose",
     "type_id",

@@ -23,7 +23,7 @@ from . import warp
 from .digits import above, exact_level, in_float32, raised
 from .scaled import Along, scale
 
-__all__ = ["filter_values", "resample", "spacing"]
+__all__ = ["filter_values", "product", "resample", "spacing"]
 
 _PRODUCTS = 1 << 18  # of one product of matrices: with more OpenBLAS starts threads of its own
 _MOST_PLACES = 1 << 18  # pixels of a result whose places are kept
@@ -188,18 +188,18 @@ def _multiplied(image: Array, taps: _Taps, real: numpy.dtype[Any]) -> Array:
     if inner == 1:
         result = numpy.empty((outer, taps.size), real)
         for matrix in taps.matrices(real):
-            _product(matrix, image[..., 0].T, result.T)
+            product(matrix, image[..., 0].T, result.T)
         return result[..., None]
     if outer == 1 or inner >= _ROW:
         result = numpy.empty((outer, taps.size, inner), real)
         for matrix in taps.matrices(real):
             for source, target in zip(image, result, strict=True):
-                _product(matrix, source, target)
+                product(matrix, source, target)
         return result
     swapped = _swapped(image).reshape(-1, outer * inner)
     result = numpy.empty((taps.size, outer * inner), real)
     for matrix in taps.matrices(real):
-        _product(matrix, swapped, result)
+        product(matrix, swapped, result)
     return _swapped(result.reshape(taps.size, outer, inner))
 
 
@@ -298,7 +298,7 @@ class _Taps:
 
 
 @numpy.errstate(all="ignore")  # BLAS also computes with the memory beside small matrices, and NumPy warns of that
-def _product(matrix: _Matrix, source: Array, target: Array) -> None:
+def product(matrix: Sequence[tuple[slice, slice, Array]], source: Array, target: Array) -> None:
     """`target` = `matrix` @ `source`, in pieces that stay in the cache: many in one call, without Python's lock."""
     for rows, columns, block in matrix:
         part, result = source[columns].astype(target.dtype, copy=False), target[rows]
