@@ -35,6 +35,7 @@ GROUPS = {
     "Windows": ["ops.windows", "ops.random_windows", "ops.slices", "ops.paste"],
     "Colours": ["ops.color", "ops.histograms"],
     "Filters": ["ops.filters", "experimental"],
+    "Sound": ["ops.sound"],
     "Noise": ["noise"],
     "Values": ["ops.values", "ops.normalize", "ops.constants"],
     "Mixing and chance": ["ops.mixing", "ops.chance"],

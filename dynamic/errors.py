@@ -177,7 +177,7 @@ class DataError(DynamicError, ValueError, RuntimeError):
 
 
 class DecodeError(DataError):
-    """Samples whose bytes are no image, or array, that can be decoded."""
+    """Samples whose bytes are no image, sound or array that can be decoded."""
 
 
 class TruncatedImage(DecodeError):

@@ -267,6 +267,42 @@ def small_files() -> dict[str, bytes]:
     }
 
 
+def sound(count: int = 40, channels: int = 2, seed: int = 0) -> np.ndarray:
+    """Two tones and some noise, (count, channels) of float64 in [-1, 1]."""
+    generator, time = np.random.default_rng(seed), np.arange(count)[:, None]
+    tones = 0.5 * np.sin(time / (5 + np.arange(channels))) + 0.3 * np.sin(time / 17)
+    return np.clip(tones + generator.normal(0, 0.02, (count, channels)), -1, 1)
+
+
+def recorded(values: np.ndarray, kind: str = "WAV", subtype: str | None = None, rate: int = 8000) -> bytes:
+    """A sound file."""
+    import soundfile  # which not all have that read images
+
+    file = io.BytesIO()
+    soundfile.write(file, values, rate, format=kind, subtype=subtype)
+    return file.getvalue()
+
+
+#: Formats and codes of sound files.
+SOUNDS = [
+    *(
+        ("WAV", code)
+        for code in ["PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE", "ULAW", "ALAW", "IMA_ADPCM"]
+    ),
+    *(("WAVEX", code) for code in ("PCM_16", "PCM_24")),
+    *(("FLAC", code) for code in ("PCM_16", "PCM_24")),
+    *(("OGG", code) for code in ("VORBIS", "OPUS")),
+    *(("AIFF", "PCM_16"), ("MP3", "MPEG_LAYER_III")),
+]
+
+
+@functools.cache
+def small_sounds() -> dict[str, bytes]:
+    """A good file of each kind, of one channel and of two."""
+    return {f"{kind} {code} {channels}": recorded(sound(30 + 9 * channels, channels, i), kind, code)
+            for i, (kind, code) in enumerate(SOUNDS) for channels in (1, 2)}  # fmt: skip
+
+
 @functools.cache
 def lossless() -> dict[str, tuple[bytes, np.ndarray]]:
     """Files with the channels that are in them: (H, W, C), uint8 or uint16."""

@@ -398,6 +398,60 @@ def _masks_of_polygons(draw: st.DrawFn, samples: list[np.ndarray], _: Any, __: A
     samples[:] = [np.array(draw(some), sample.dtype) for sample in samples]
 
 
+def _signals(samples: list[np.ndarray]) -> list[int]:
+    """Make samples one signal each, that is not empty; their lengths."""
+    for i, sample in enumerate(samples):
+        if sample.ndim:
+            samples[i] = sample.reshape(-1, *[1] * (sample.ndim - 1))
+            samples[i].flags.writeable = False
+    return [sample.size for sample in samples]
+
+
+def _fit_spectrogram(draw: st.DrawFn, samples: Any, _layout: Any, varying: Any, fixed: dict[str, Any]) -> None:
+    least = min(_signals(samples))
+    length = fixed["window_length"] = draw(st.integers(1, 12 if fixed.get("center_windows", True) else min(12, least)))
+    if "nfft" in fixed:
+        fixed["nfft"] = length + draw(st.integers(0, 5))
+    if "window_fn" in fixed:
+        fixed["window_fn"] = _numbers(draw, st.floats(-2, 2, width=16), length)
+
+
+def _fit_mel(draw: st.DrawFn, _samples: Any, _layout: Any, varying: Any, fixed: dict[str, Any]) -> None:
+    fixed["sample_rate"] = draw(st.floats(8000, 48000, width=16))
+    fixed["freq_low"] = draw(st.floats(0, 900, width=16))
+    fixed["freq_high"] = draw(st.just(0.0) | st.floats(1000, 4000, width=16))
+
+
+def _fit_frequencies(draw: st.DrawFn, samples: Any, _layout: Any, varying: Any, fixed: dict[str, Any]) -> None:
+    ndim = samples[0].ndim
+    fixed["axis"] = draw(st.integers(-ndim, ndim - 1)) if ndim else 0
+    if fixed.get("dct_type") == 1 and (
+        fixed.get("normalize") or ndim == 0 or 1 in {x for a in samples for x in a.shape}
+    ):
+        fixed["dct_type"] = 2
+
+
+def _fit_resampling(draw: st.DrawFn, samples: Any, _layout: Any, varying: Any, fixed: dict[str, Any]) -> None:
+    samples[:] = [np.resize(x, (3, 2) if x.ndim > 1 else 4) if x.ndim not in (1, 2) else x for x in samples]
+    _drop("in_rate out_rate out_length scale", varying, fixed)
+    rates = st.floats(0.25, 4, width=16)
+    match draw(st.sampled_from(["scale", "rates", "length"])):
+        case "scale":
+            fixed["scale"] = draw(rates)
+        case "rates":
+            fixed["in_rate"], varying["out_rate"] = draw(rates), [draw(rates) for _ in samples]
+        case "length":
+            varying["out_length"] = [draw(st.integers(0, 9)) for _ in samples]
+
+
+def _fit_audio(draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
+    _drop("max_values", fixed)
+    for values in (fixed, varying):
+        if "sample_rate" in values:
+            rates = [draw(st.sampled_from([0.0, 4000.0, 11025.0])) for _ in samples]
+            values["sample_rate"] = rates if values is varying else rates[0]
+
+
 _REDUCTIONS = ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
 _MASKS = _sized(2, mask_size=st.integers(2, 5), anchor=st.integers(-1, 1))
 
@@ -411,6 +465,13 @@ FITTING: dict[str, Fit] = {
     **{f"reductions.{name}": _dimensions for name in _REDUCTIONS},
     **dict.fromkeys(_COLOURED, _coloured),
     "clahe": _coloured,
+    "audio_resample": _fit_resampling,
+    "decoders.audio": _fit_audio,
+    "mel_filter_bank": _fit_mel,
+    "mfcc": _fit_frequencies,
+    "nonsilent_region": lambda _draw, samples, *_: _signals(samples) and None,
+    "power_spectrum": _fit_frequencies,
+    "spectrogram": _fit_spectrogram,
     "lookup_table": _table,
     "decoders.image_crop": _fit_image_crop,
     "decoders.image_slice": _fit_image_slice,

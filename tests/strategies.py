@@ -21,7 +21,10 @@ from dynamic._lift.operator import Operator
 ALL_DTYPES = [np.dtype(t.word) for t in dtypes.ALL]
 INTEGERS = [d for d in ALL_DTYPES if d.kind in "iu"]
 FLOATS = [d for d in ALL_DTYPES if d.kind == "f"]
-EXTENTS = {"H": (1, 9), "W": (1, 9), "D": (1, 4), "F": (1, 3), "C": (1, 5)}
+EXTENTS = {"H": (1, 9), "W": (1, 9), "D": (1, 4), "F": (1, 3), "C": (1, 5), "f": (1, 9), "t": (1, 9)}
+
+IMAGES = (None, None, "HW", "HWC", "CHW", "FHW", "DHWC", "WC")
+SOUND = (None, None, "f", "ft", "tf")
 
 any_dtype = st.sampled_from(ALL_DTYPES)
 shapes = npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
@@ -149,10 +152,16 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
     """`n` samples that an operator accepts, of one dtype and layout, ragged or alike."""
     if operator.name == "decoders.numpy":
         return draw(files_of_arrays(n)), None
+    if operator.name == "decoders.audio":
+        files = [read_only(np.frombuffer(file, np.uint8)) for file in corpus.small_sounds().values()]
+        return draw(st.lists(st.sampled_from(files), min_size=n, max_size=n)), None
     if operator.__module__ == "dynamic.decoders":
         files = [read_only(np.frombuffer(file, np.uint8)) for file in corpus.small_files().values()]
         return draw(st.lists(st.sampled_from(files), min_size=n, max_size=n)), None
-    layout = draw(st.sampled_from(operator.layouts or (None, None, "HW", "HWC", "CHW", "FHW", "DHWC", "WC")))
+    usual = (
+        SOUND if operator.__module__ == "dynamic.ops.sound" else (None, None, "HW", "HWC", "CHW", "FHW", "DHWC", "WC")
+    )
+    layout = draw(st.sampled_from(operator.layouts or usual))
     dtype = draw(st.sampled_from(sorted(operator.dtypes, key=str)))
     ndim = len(layout) if layout else draw(st.integers(0, 3))
     extents = [st.integers(*EXTENTS[letter]) for letter in layout] if layout else [st.integers(1, 4)] * ndim

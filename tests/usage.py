@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
-from corpus import encoded
+from corpus import encoded, recorded, sound
 from dali_oracle import Samples
 from hypothesis import strategies as st
 
@@ -185,6 +185,46 @@ def halves(n: int) -> Strategy:
 def hundreds(n: int) -> Strategy:
     """Points of integers."""
     return points(n).map(lambda found: [Samples([(100 * a).astype(np.int16) for a in found[0].samples])])
+
+
+def signals(dtypes: str = "float32", least: int = 60, power: bool = False) -> Callable[[int], Strategy]:
+    """Sounds of two tones and some noise, silent before and after; their squares."""
+
+    def signal(count: int, before: int, after: int, seed: int, dtype: str) -> np.ndarray:
+        values = np.pad(sound(count, 1, seed)[:, 0], (before, after))
+        values = values**2 if power else values
+        return np.asarray(values if dtype == "float32" else np.rint(values * np.iinfo(dtype).max)).astype(dtype)
+
+    each = st.tuples(st.integers(least, 400), st.integers(0, 90), st.integers(0, 90), st.integers(0, 99))
+    kinds = st.sampled_from(dtypes.split())
+    return lambda n: kinds.flatmap(
+        lambda kind: st.lists(each, min_size=n, max_size=n).map(
+            lambda found: [Samples([signal(*x, kind) for x in found])]
+        )
+    )
+
+
+def spectra(*layouts: str) -> Callable[[int], Strategy]:
+    """Spectra of 65 frequencies."""
+
+    def spectrum(layout: str, times: int, seed: int) -> np.ndarray:
+        shape = [65 if letter == "f" else times for letter in layout]
+        return (np.random.default_rng(seed).random(shape) ** 4).astype(np.float32)
+
+    each = st.tuples(st.integers(1, 9), st.integers(0, 99))
+    return lambda n: st.sampled_from(layouts).flatmap(
+        lambda layout: st.lists(each, min_size=n, max_size=n).map(
+            lambda found: [Samples([spectrum(layout, *x) for x in found], layout)]
+        )
+    )
+
+
+def recordings(*kinds: tuple[str, str]) -> Callable[[int], Strategy]:
+    """Sound files of one channel or two."""
+    each = st.tuples(st.integers(30, 400), st.integers(1, 2), st.integers(0, 99), st.sampled_from(kinds))
+    return lambda n: st.lists(each, min_size=n, max_size=n).map(
+        lambda found: [Samples([np.frombuffer(recorded(sound(*x[:3]), *x[3]), np.uint8) for x in found])]
+    )
 
 
 def rows_of_two(values: Strategy) -> Each:
@@ -399,6 +439,28 @@ use("decoders.image_crop", files("JPEG", "PNG"), {"crop": st.just((7, 8))}, crop
     crop_pos_y=Each(unit))
 use("decoders.image_slice", files("JPEG", "PNG"), {"rel_start": starts, "rel_shape": parts})
 use("peek_image_shape", files("JPEG", "PNG", "BMP", "PPM", "TIFF"))
+
+windows = {"window_length": st.sampled_from([16, 61, 64]), "nfft": st.sampled_from([64, 90, 128])}
+use("spectrogram", signals(), windows, window_step=st.integers(5, 60), power=st.integers(1, 2),
+    center_windows=st.booleans(), reflect_padding=st.booleans(), layout=st.sampled_from(["ft", "tf"]))
+use("power_spectrum", spectra("f", "tf"), {"axis": st.just(-1)}, nfft=st.just(64), power=st.integers(1, 2))
+use("mel_filter_bank", spectra("f", "ft", "tf"), {"sample_rate": st.sampled_from([8000.0, 16000.0])},
+    freq_low=floats(0, 500), freq_high=floats(2000, 4000), nfilter=st.integers(1, 40), normalize=st.booleans(),
+    mel_formula=st.sampled_from(["slaney", "htk"]))
+use("mfcc", spectra("ft", "tf"), n_mfcc=st.integers(1, 70), dct_type=st.integers(2, 4), lifter=floats(0, 30),
+    normalize=st.booleans(), axis=flags)
+use("to_decibels", signals(power=True), multiplier=st.sampled_from([10.0, 20.0]), reference=floats(0.1, 9),
+    cutoff_db=floats(-100, -20))
+use("preemphasis_filter", signals("float32 int16 uint8"), preemph_coeff=Each(unit),
+    border=st.sampled_from(["clamp", "zero", "reflect"]), dtype=st.sampled_from(["float32", "int16"]))
+use("nonsilent_region", signals("int16"), {"window_length": st.sampled_from([8, 64, 256])}, cutoff_db=floats(-60, -3))
+use("audio_resample", signals("float32 int16 uint8"), {"scale": Each(st.sampled_from([0.25, 0.5, 1.0, 2.0, 4.0]))},
+    quality=floats(0, 100), dtype=st.sampled_from(["float32", "int16"]))
+uncompressed = recordings(*((kind, "PCM_16") for kind in ("WAV", "FLAC", "AIFF")), ("WAV", "PCM_U8"), ("WAV", "PCM_24"))
+use("decoders.audio", uncompressed, downmix=st.booleans(), dtype=st.sampled_from(["int16", "float32"]),
+    sample_rate=Each(st.sampled_from([4000.0, 16000.0])))
+use("decoders.audio, compressed", recordings(("OGG", "VORBIS"), ("OGG", "OPUS"), ("WAV", "ULAW"), ("WAV", "IMA_ADPCM")),
+    downmix=st.booleans(), dtype=st.just("float32"))
 
 for name in ("abs", "asinh", "atan", "cbrt", "ceil", "cos", "cosh", "exp", "fabs", "floor", "sin", "sinh", "tan",
              "tanh"):

@@ -37,8 +37,9 @@ from dynamic.random._windows import drawn
 from ._arrays import OPERATOR, plan_arrays
 from ._files import File, Refused, buffer, on_gpu, opened, reduced
 from ._photos import Photos, peeked, photos
+from ._sound import Sound, decode, plan_sound
 
-__all__ = ["image", "image_crop", "image_random_crop", "image_slice", "imread", "numpy", "peek_image_shape"]
+__all__ = ["audio", "image", "image_crop", "image_random_crop", "image_slice", "imread", "numpy", "peek_image_shape"]
 
 
 _AtLeastOne: TypeAlias = Annotated[int, Between(1)]
@@ -424,6 +425,50 @@ def peek_image_shape(
     channels = images.convert.channels(head.colours, str(image_type), head.extra)
     out[...] = head.shape(channels, adjust_orientation=adjust_orientation)
     return out
+
+
+@operator(dtypes="uint8", plan=plan_sound, name="decoders.audio")
+def audio(
+    encoded: Array,
+    /,
+    *,
+    downmix: bool = False,
+    dtype: DTypeArgument = "float32",
+    quality: Annotated[float, Between(0, 100)] = 50.0,
+    sample_rate: PerSample[_Extent] = 0.0,
+    max_values: _AtLeastOne = 2**28,
+    plan: Sound = GIVEN,
+    out: tuple[Array, Array] = GIVEN,
+) -> None:
+    """Decode sound files, each given as its bytes: a Batch of one-dimensional uint8, or `bytes` for one.
+
+    WAV of plain numbers needs nothing else; FLAC, OGG (Vorbis and Opus), MP3, AIFF and WAV of other codes need the
+    extra `sound`.
+
+    Args:
+        downmix: Make one channel of all, by their mean.
+        dtype: Element type. The range of the file's values becomes the range of the type, [-1, 1] for floats.
+        quality: Of the resampling, as in `audio_resample`.
+        sample_rate: The rate to resample to, in hertz; 0 leaves that of the file.
+        max_values: The most values of a file and of its result, those of all channels together.
+
+    Returns:
+        Sound of shape (values, channels), of shape (values,) with `downmix`; and the sample rate of each, of float32.
+
+    Raises:
+        DecodeError: Some samples are no sound, end too early, contradict their format or exceed the limit; the message
+            names all of them.
+
+    >>> import io, wave
+    >>> file = io.BytesIO()
+    >>> with wave.open(file, "wb") as made:
+    ...     made.setparams((1, 2, 8000, 0, "NONE", ""))
+    ...     made.writeframes(numpy.array([0, 16384, -32768], "<i2").tobytes())
+    >>> sound, rate = ndd.decoders.audio(file.getvalue())
+    >>> sound.tolist(), rate.item()
+    ([[0.0], [0.5], [-1.0]], 8000.0)
+    """
+    decode(plan, out)
 
 
 @operator(dtypes="uint8", plan=plan_arrays, name=OPERATOR)

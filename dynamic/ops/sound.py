@@ -46,6 +46,7 @@ def _extent(operator: str, shape: Shape) -> int:
     return count
 
 
+@numpy.errstate(over="ignore")
 def _plan_spectrogram(call: Call) -> Plan:
     given = call.fixed
     length, step, samples = given["window_length"], given["window_step"], given["window_fn"]
@@ -401,6 +402,7 @@ def nonsilent_region(
     out[0][...], out[1][...] = sound.loud(signal.reshape(-1), window_length, cutoff_db, reference_power)
 
 
+@numpy.errstate(over="ignore")
 def _plan_resampling(call: Call) -> Plan:
     given = {name for name, value in call.fixed.items() if value is not None} | call.varying.keys()
     ways = [way for way in (("in_rate", "out_rate"), ("scale",), ("out_length",)) if given & {*way}]

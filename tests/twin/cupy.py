@@ -414,6 +414,12 @@ def _function(name: str) -> Any:
     return function
 
 
+def _rfft(a: ndarray, n: int | None = None) -> ndarray:
+    with numpy.errstate(all="ignore"):
+        return _new(numpy.fft.rfft(_operand(a), n))  # type: ignore[no-any-return]
+
+
+fft = types.SimpleNamespace(rfft=_rfft)
 for _name in _UFUNCS + _FUNCTIONS:
     globals()[_name] = _function(_name)
 for _name in _DTYPES:

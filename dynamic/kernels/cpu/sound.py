@@ -1,7 +1,7 @@
 """Sound on the CPU: spectra, filter banks, decibels, resampling and silence.
 
-OpenCV transforms frames in a fifth of NumPy's time; sizes that it has no fast form for are left to NumPy. Frames are
-transformed a fixed number at once, so a sample has the same bits alone and in a batch.
+OpenCV transforms frames in a fraction of NumPy's time; sizes that it has no fast form for are left to NumPy. Frames
+are transformed a fixed number at once, so a sample has the same bits alone and in a batch.
 """
 
 from __future__ import annotations
@@ -184,21 +184,22 @@ def _banded(matrix: Floats) -> Bands:
 
 
 @functools.lru_cache(32)
+@numpy.errstate(over="ignore")
 def cosines(extent: int, count: int, kind: int, lifter: float, *, normalized: bool) -> Bands:
     """The first rows of a discrete cosine transform, as Wikipedia numbers its kinds, with liftered coefficients."""
     row, column = numpy.arange(count)[:, None], numpy.arange(extent)
     if kind == 1:
         matrix = numpy.cos(math.pi / max(1, extent - 1) * row * column)
-        matrix[:, [0, -1]] /= 2
+        matrix[:, [0, -1][: min(extent, 2)]] /= 2
     else:
         shifts = {2: (0.0, 0.5), 3: (0.5, 0.0), 4: (0.5, 0.5)}[kind]
-        matrix = numpy.cos(math.pi / extent * (row + shifts[0]) * (column + shifts[1]))
+        matrix = numpy.cos(math.pi / max(1, extent) * (row + shifts[0]) * (column + shifts[1]))
         if kind == 3:
-            matrix[:, 0] /= math.sqrt(2) if normalized else 2
+            matrix[:, :1] /= math.sqrt(2) if normalized else 2
         if normalized:
-            matrix *= math.sqrt(2 / extent)
+            matrix *= math.sqrt(2 / max(1, extent))
             if kind == 2:
-                matrix[0] /= math.sqrt(2)
+                matrix[:1] /= math.sqrt(2)
     if lifter:
         matrix *= 1 + lifter / 2 * numpy.sin(math.pi / lifter * (row + 1))
     return ((slice(0, count), slice(0, extent), matrix.astype(_FLOAT32)),)
@@ -298,6 +299,7 @@ def tables(lobes: int) -> tuple[Floats, Floats]:
     return full[:-1].astype(_FLOAT32), numpy.diff(full, axis=0).astype(_FLOAT32)
 
 
+@numpy.errstate(all="ignore")
 def resampled(signal: Array, step: float, quality: float, out: Array) -> None:
     """Values of a signal between which there is a step, by a windowed sinc; beyond its ends it is 0.
 

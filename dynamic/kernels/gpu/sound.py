@@ -31,9 +31,8 @@ def spectra(frames: Array, window: Any, nfft: int, power: int, out: Array) -> No
     xp, rows = library(out), frames.astype(_FLOAT32)
     if window is not None:
         rows = rows * xp.asarray(window)
-    found = xp.fft.rfft(rows, nfft)
-    squares = xp.square(found.real) + xp.square(found.imag)
-    out[...] = (xp.sqrt(squares) if power == 1 else squares).T
+    found = xp.abs(xp.fft.rfft(rows, nfft))
+    out[...] = (found if power == 1 else xp.square(found)).T
 
 
 @numpy.errstate(all="ignore")

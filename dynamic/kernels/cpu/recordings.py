@@ -1,0 +1,197 @@
+"""Recordings: sound in the bytes of files. WAV of plain numbers is read here, all else by libsndfile, with soundfile.
+
+A file is recognised by its first bytes. Memory for its values is taken where its header has been checked against its
+size, and is filled as they are decoded: a file that says more than it holds is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy
+
+from dynamic._arrays.array import Array
+from dynamic.dtypes import convert
+from dynamic.errors import DecodeError, Failure
+
+from .sound import ranged
+
+__all__ = ["Recording", "checked", "opened", "refused"]
+
+_MOST_CHANNELS = 1024
+_MOST_CHUNKS = 1000
+_DENSEST = 1 << 13  # values of a channel for each byte; a frame of FLAC has 65535 in 11 bytes, of Opus 5760 in 2
+_STREAMED = 0x7FFF0000  # sizes from here on are of programs that did not know
+#: Elements of WAV files by format and bits of a sample; of 24 bits there are three bytes.
+_ELEMENTS = {(1, 8): "u1", (1, 16): "<i2", (1, 24): "u1", (1, 32): "<i4", (3, 32): "<f4", (3, 64): "<f8"}
+_FLOAT32 = numpy.dtype("float32")
+
+
+class Recording(NamedTuple):
+    """A file whose header is read.
+
+    Attributes:
+        format: "WAV", "FLAC" and so on.
+        rate: Values a second of each channel.
+        frames: Values of each channel.
+        channels: How many there are.
+        values: Those of a WAV file, (frames, channels), as they are stored; of 24 bits (frames, channels, 3).
+        file: That of soundfile, for all else.
+    """
+
+    format: str
+    rate: float
+    frames: int
+    channels: int
+    values: Array | None = None
+    file: Any = None
+
+    def read(self, out: Array) -> None:
+        """Fill (frames, channels) of float32 with the values in [-1, 1], or of int16 or int32 in their range."""
+        if self.values is not None:
+            _convert(self.values, out)
+            return
+        floats = self.file.subtype.startswith(("FLOAT", "DOUBLE", "VORBIS", "OPUS", "MPEG"))
+        values = numpy.empty(out.shape, _FLOAT32) if floats and out.dtype.kind == "i" else out
+        with self.file, _wording(self.format):
+            found = len(self.file.read(out=values))
+            if found < self.frames:
+                raise refused(self.format, f"it ends after {found} of {self.frames} values")
+        if values is not out:
+            _round(values, out)
+
+
+class _Bytes(io.BytesIO):
+    """Bytes for libsndfile, which asks for places before the first in damaged files: it stays where it is then."""
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        with contextlib.suppress(ValueError):
+            super().seek(offset, whence)
+        return self.tell()
+
+
+def refused(kind: str | None, reason: str) -> DecodeError:
+    """The error of one file."""
+    return DecodeError("decoders.audio", [Failure(0, reason, kind)])
+
+
+def checked(recording: Recording, frames: int, most: int) -> None:
+    """Refuse a recording with more values than allowed, or whose result has."""
+    if max(frames, recording.frames) * recording.channels > most:
+        count = max(frames, recording.frames)
+        reason = f"{count} values of {recording.channels} channels are more than max_values={most}"
+        raise refused(recording.format, f"{reason}; pass a larger max_values to accept it")
+
+
+def opened(data: memoryview) -> Recording:
+    """The header of a file."""
+    start = bytes(data[:12])
+    if start[:4] == b"RIFF" and start[8:] == b"WAVE":
+        found = _wav(data)
+        if found is not None:
+            return found
+    kind = _kind(start)
+    if kind is None:
+        begins = (
+            f"bytes that begin with {start[:8]!r} are no sound that is read here" if start else "there are no bytes"
+        )
+        raise refused(None, begins)
+    try:
+        import soundfile
+    except (ImportError, OSError) as error:  # OSError: its library is not there
+        raise refused(kind, f"this needs soundfile: pip install 'dynamic-batch[sound]' ({error})") from None
+    with _wording(kind):
+        file = soundfile.SoundFile(_Bytes(data))
+        if not 0 <= file.frames <= _DENSEST * len(data):
+            raise refused(kind, f"{len(data)} bytes cannot hold the {file.frames} values that it says")
+        return Recording(kind, float(file.samplerate), file.frames, file.channels, file=file)
+
+
+def _kind(start: bytes) -> str | None:
+    """The format of a file that libsndfile reads, by its first bytes."""
+    if start[:4] == b"RIFF" and start[8:] == b"WAVE":
+        return "WAV"
+    if start[:4] == b"FORM" and start[8:] in (b"AIFF", b"AIFC"):
+        return "AIFF"
+    if start[:3] == b"ID3" or (start[:1] == b"\xff" and len(start) > 1 and start[1] & 0xE6 == 0xE2):
+        return "MP3"
+    return {b"fLaC": "FLAC", b"OggS": "OGG"}.get(start[:4])
+
+
+@contextlib.contextmanager
+def _wording(kind: str) -> Iterator[None]:
+    """Let what libsndfile says be the error of a file."""
+    try:
+        yield
+    except (RuntimeError, ValueError, TypeError) as error:
+        if isinstance(error, DecodeError):
+            raise
+        raise refused(kind, f"libsndfile says: {error}") from None
+
+
+def _wav(data: memoryview) -> Recording | None:
+    """A WAV file of plain numbers; None of one with any others."""
+    form: tuple[int, ...] | None = None
+    place = 12
+    for _ in range(_MOST_CHUNKS):
+        if place + 8 > len(data):
+            break
+        name, size = bytes(data[place : place + 4]), int.from_bytes(data[place + 4 : place + 8], "little")
+        place += 8
+        if name == b"fmt ":
+            if size < 16 or place + size > len(data):
+                raise refused("WAV", "its format ends too early")
+            fields = numpy.frombuffer(data, "<u2", 8, place).tolist()
+            if fields[0] == 0xFFFE and size >= 26:
+                fields[0] = int.from_bytes(data[place + 24 : place + 26], "little")
+            form = fields[0], fields[1], fields[2] + (fields[3] << 16), fields[6], fields[7]
+        elif name == b"data":
+            return None if form is None else _numbers(data, place, size, *form)
+        place += size + size % 2
+    raise refused("WAV", "it has no values, or ends before they begin")
+
+
+def _numbers(
+    data: memoryview, place: int, size: int, code: int, channels: int, rate: int, block: int, bits: int
+) -> Recording | None:
+    """The values of a WAV file, where they are plain numbers."""
+    element = _ELEMENTS.get((code, bits))
+    if element is None:
+        return None
+    if not 1 <= channels <= _MOST_CHANNELS or not rate or block != channels * bits // 8:
+        raise refused("WAV", f"its header contradicts itself: {channels} channels, {rate} Hz, blocks of {block} bytes")
+    there = len(data) - place
+    if size > there and size < _STREAMED:
+        raise refused("WAV", f"it ends after {there // block} of {size // block} values")
+    frames = min(size, there) // block
+    shape = (frames, channels, 3) if bits == 24 else (frames, channels)
+    values = numpy.frombuffer(data, element, frames * block // numpy.dtype(element).itemsize, place).reshape(shape)
+    return Recording("WAV", float(rate), frames, channels, values)
+
+
+def _convert(values: Array, out: Array) -> None:
+    """Stored numbers as floats in [-1, 1], or in the range of a type of integers, as libsndfile has them."""
+    bits, wanted = 8 * values.itemsize, 8 * out.itemsize
+    if values.dtype.kind == "f":
+        _round(values.astype(_FLOAT32, copy=False), out)
+        return
+    if values.ndim == 3:
+        wide = numpy.zeros((*values.shape[:2], 4), numpy.uint8)
+        wide[..., 1:] = values
+        values, bits = wide.view("<i4")[..., 0], 32
+    elif bits == 8:
+        values = values.astype(numpy.int16) - numpy.int16(128)
+    if out.dtype.kind == "f":
+        numpy.multiply(values, _FLOAT32.type(2.0 ** (1 - bits)), out=out, casting="unsafe")
+    elif wanted < bits:
+        out[...] = values >> (bits - wanted)
+    else:
+        numpy.left_shift(values.astype(out.dtype), wanted - bits, out=out)
+
+
+def _round(values: Array, out: Array) -> None:
+    """Floats in the range of the type of `out`."""
+    convert(numpy, ranged(values, out.dtype), out.dtype, out)
