@@ -103,6 +103,24 @@ def test_training_with_boxes_masks_or_partners_that_is_killed_goes_on_to_the_sam
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_training_on_words_that_is_killed_goes_on_to_the_same_weights(tmp_path):
+    def run(output: str, *arguments: str) -> tuple[int, list[str]]:
+        command = [sys.executable, str(ROOT / "examples" / "keyword_spotting.py"), "--output", output, "--steps", "40"]
+        done = subprocess.run([*command, "--every", "3", *arguments], capture_output=True, text=True, cwd=tmp_path)
+        assert done.stderr == ""
+        return done.returncode, done.stdout.splitlines()
+
+    whole = run("whole")[1]
+    kill = random.randrange(3, 40)  # an epoch has 5 steps
+    assert run("killed", "--kill-at", str(kill))[0] == -signal.SIGKILL, kill
+    code, rest = run("killed")
+    assert (code, rest[0]) == (0, f"{kill // 3 * 3} steps have been made")
+    assert rest[-1] == whole[-1], kill
+    assert rest[-1].startswith("weights: ")
+    assert int(whole[-2].split()[2].removesuffix("%")) >= 70
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_training_with_jax_that_is_killed_goes_on_to_the_same_weights(photos, tmp_path):
     pytest.importorskip("jax", reason="jax is not installed")
     pytest.importorskip("orbax.checkpoint", reason="orbax-checkpoint is not installed")

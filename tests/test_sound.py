@@ -306,9 +306,10 @@ def test_a_file_may_be_resampled_as_it_is_decoded():
 
 
 def test_what_is_missing_is_told(monkeypatch):
+    file = corpus.recorded(corpus.sound(), "FLAC")
     monkeypatch.setitem(sys.modules, "soundfile", None)
     with pytest.raises(DecodeError, match=r"FLAC: this needs soundfile: pip install 'dynamic-batch\[sound\]'"):
-        ndd.decoders.audio(corpus.recorded(corpus.sound(), "FLAC"))
+        ndd.decoders.audio(file)
 
 
 def wav(data: bytes, size: int | None = None, form: bytes = struct.pack("<HHIIHH", 1, 1, 8000, 16000, 2, 16)) -> bytes:

@@ -227,7 +227,7 @@ def mel_filter_bank(
         ArgumentError: The layout has no "f", or the frequencies are out of range or order.
 
     >>> ndd.mel_filter_bank([0.0, 1.0, 1.0, 1.0, 0.0], nfilter=2, sample_rate=8.0, normalize=False).tolist()
-    [1.0, 1.0]
+    [1.25, 1.25]
     """
     axis, rate, low, high = plan
     bands = sound.mel_bands(spectrum.shape[axis], nfilter, rate, low, high, mel_formula, normalized=normalize)
