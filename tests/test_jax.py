@@ -226,3 +226,26 @@ def test_the_example_of_the_page(folder, tmp_path):
     run(99)
     assert seen == [x["data"].ravel().tolist() for loader in [Loader(lambda: numbers(folder), output_map=NAMES)]
                     for _ in range(3) for x in loader]  # fmt: skip
+
+
+def test_samples_drawn_by_weights_come_with_draws_of_their_own():
+    """A loop over a reader with weights, stopped and gone on with another batch size, gives the same arrays."""
+    from dynamic import random, readers
+
+    def made():
+        return readers.Map(dataset=np.arange(9, dtype=np.float32), weights=np.arange(9), num_samples=24, seed=1)
+
+    def rows(reader, batch_size, steps=None):
+        rng, found = random.RNG(3), []
+        for (batch,) in itertools.islice(reader.next_epoch(batch_size), steps):
+            moved = as_jax(batch) + as_jax(random.uniform(rng=rng.keyed(batch)["shift"]))
+            found += moved.tolist()
+        return found
+
+    expected = rows(made(), 24)
+    assert len(set(expected)) == 24
+    reader = made()
+    first = rows(reader, 5, 1)
+    later = made()
+    later.set_state(reader.get_state())
+    assert first + rows(later, 7) == expected

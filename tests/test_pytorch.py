@@ -1395,3 +1395,37 @@ def test_an_output_is_copied_into_a_tensor_that_is_there():
             feed_ndarray(as_tensor(np.zeros((3, 4), np.float32)), wrong)
     with pytest.raises(ArgumentError, match="a Tensor or a Batch"):
         feed_ndarray([1], torch.zeros(1))
+
+
+def _is_even(name, label):
+    assert name == FILES[label]
+    return label % 2 == 0
+
+
+@pytest.mark.parametrize("choice", [
+    {"where": _is_even}, {"where": lambda name, label: label > 2, "weights": lambda name, label: label},
+    {"weights": dict.fromkeys(range(COUNT), 1.0) | {5: 9.0}, "num_samples": 60},
+    {"weights": np.arange(COUNT), "replacement": False, "num_samples": 9},
+])  # fmt: skip
+def test_workers_give_selected_and_drawn_samples(folder, choice):
+    """The batches of one process, with a stop after each, in workers that are forked and spawned."""
+
+    def batches(given):
+        return [(batch["data"].tolist(), batch["label"].tolist()) for batch in given]
+
+    for epoch in range(2):
+        reader = reader_of(folder, **choice)
+        reader.seek(0, epoch)
+        expected = [(data.tolist(), labels.tolist()) for data, labels in reader.next_epoch()]
+        for workers in (0, 1, 3):
+            given = iter(loader(Dataset(reader_of(folder, **choice)), workers))
+            if epoch:
+                list(given)
+                continue
+            found = [next(given) for _ in range(2)]
+            assert batches([*found, *given]) == expected
+            later = Dataset(reader_of(folder, **choice))
+            later.load_state_dict(found[-1].state)
+            assert batches([*found, *loader(later, 3 - workers)]) == expected
+    spawned = loader(Dataset(reader_of(folder, **choice)), 1, multiprocessing_context="spawn")
+    assert batches(spawned) == batches(loader(Dataset(reader_of(folder, **choice)), 0))

@@ -280,3 +280,36 @@ def test_it_pickles_with_its_data_set(make, tmp_path):
     reader(3)
     copy = pickle.loads(pickle.dumps(reader))
     assert [files(data) for data, _ in copy.next_epoch(5)] == [files(data) for data, _ in reader.next_epoch(5)]
+
+
+@sets
+def test_rows_are_selected_and_drawn_by_their_parts(make, tmp_path):
+    """By functions that see a column alone, where the data set has columns."""
+    data, outputs = make(tmp_path)
+    if outputs is None and not isinstance(data, dict):
+        number = 1
+    else:
+        number = "number"
+    reader = readers.Map(
+        dataset=data,
+        outputs=outputs,
+        where=lambda row: int(row[number]) % 3 == 1,
+        weights=lambda row: 0 if int(row[number]) == 4 else 1 + int(row[number]),
+        num_samples=40,
+    )
+    found = [int(n) for _, numbers in reader.next_epoch(7) for n in numbers.samples]
+    assert len(found) == 40
+    assert {n % 3 for n in found} == {1}
+    assert 4 not in found
+    taken = [bytes(f).rstrip(b"\0") for batch, _ in reader.next_epoch(7) for f in files(batch)]
+    again = readers.Map(
+        dataset=data,
+        outputs=outputs,
+        where=lambda row: int(row[number]) % 3 == 1,
+        weights=[0 if n == 4 else 1 + n for n in range(1, COUNT, 3)],
+        num_samples=40,
+    )
+    again.set_state({**reader.get_state(), "epoch": 1, "position": 0, "last": "0" * 16})
+    assert [bytes(f).rstrip(b"\0") for batch, _ in again.next_epoch(5) for f in files(batch)] == taken
+    with pytest.raises(ArgumentError, match="Error.* for sample '0'"):
+        readers.Map(dataset=data, outputs=outputs, where=lambda row: row["none"] == 1 or row.nothing)

@@ -221,11 +221,17 @@ class Weights:
         if self.replacement:
             by_id, ends = self._line
             words = keys(numpy.arange(self.count, dtype=numpy.uint64), seed, f"weights {epoch}")
-            drawn: Array = by_id[numpy.searchsorted(ends, _below(words, int(ends[-1])), "right")]
+            places = _below(words, int(ends[-1]))
+            order = numpy.argsort(places)  # as a search for sorted ones finds each near the last
+            drawn = numpy.empty(self.count, numpy.intp)
+            drawn[order] = by_id[numpy.searchsorted(ends, places[order], "right")]
             return drawn
         some = numpy.flatnonzero(self.values)
-        order: Array = some[numpy.lexsort(self._race(seed, epoch, some))][: self.count]
-        return order
+        words, times = self._race(seed, epoch, some)
+        order = numpy.argsort(times)
+        if ((ordered := times[order])[1:] == ordered[:-1]).any():
+            order = numpy.lexsort((words, times))
+        return some[order][: self.count]
 
     def up_to(self, number: int, seed: int, epoch: int) -> Array:
         """Which samples come up to one of them, without replacement: bool of shape (N,)."""
