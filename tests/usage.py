@@ -601,6 +601,7 @@ APART = {
     ),
     **dict.fromkeys(["decoders.imread", "decoders.numpy", "io.file.read"], "of files: they have tests of their own"),
     "random.batch_permutation": "DALI calls it batch_permutation",
+    **dict.fromkeys(["together", "sometimes", "mixup", "cutmix"], "DALI has none"),
     "squeeze": "DALI 2.4 fails to make it",
     "experimental.warp_perspective": "DALI's steps are of 1/32 pixel",
 }
