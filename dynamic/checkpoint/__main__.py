@@ -1,4 +1,4 @@
-"""Look at checkpoints from a shell: ``python -m dynamic.checkpoint show | diff | verify | scan FILE ...``.
+"""Look at checkpoints from a shell: ``dynamic checkpoint show | diff | verify | scan FILE ...``.
 
 Nothing that a file holds is ever run.
 """
@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from dynamic._base.state import JSON
-from dynamic.errors import StateError, displayed
+from dynamic.errors import DataError, DynamicError, StateError, displayed
 
 from ._atomic import read
 from ._file import FORMAT, LARGEST, Entry, decoded
 from ._verify import verify_epoch
 from .legacy import recognise
+
+ABOUT = "Look at checkpoints; run nothing."
 
 _MISSING = "(not there)"
 _PHILOX = re.compile("Philox_([0-9A-F]{16})_([0-9A-F]{16}):([0-9A-F]{16})_([0-3])")
@@ -28,8 +30,14 @@ _PHILOX = re.compile("Philox_([0-9A-F]{16})_([0-9A-F]{16}):([0-9A-F]{16})_([0-3]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0 if all is well, 1 if not, and 2 if a file cannot be read."""
-    parser = argparse.ArgumentParser("python -m dynamic.checkpoint", description="Look at checkpoints; run nothing.")
-    commands = parser.add_subparsers(dest="command", required=True)
+    parser = argparse.ArgumentParser("python -m dynamic.checkpoint", description=ABOUT)
+    declare(parser)
+    return run(parser.parse_args(arguments))
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Add the commands for checkpoints to a parser."""
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
     show = commands.add_parser("show", help="print a checkpoint")
     show.add_argument("files", nargs="+", type=Path)
     show.add_argument("--json", action="store_true", help="print all that is in the states, as JSON")
@@ -46,19 +54,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scan = commands.add_parser("scan", help="tell the kinds of files, in folders too; 1 if there are pickles or damage")
     scan.add_argument("files", nargs="+", type=Path)
     scan.add_argument("--json", action="store_true", help="print a list of objects with path, kind and more, as JSON")
-    chosen = parser.parse_args(arguments)
+    for command, function in ((show, _show), (diff, _diff), (verify, _verify), (scan, _scan)):
+        command.set_defaults(function=function)
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Call the function of the command that was chosen; gives the exit status."""
     try:
-        status = {"show": _show, "diff": _diff, "verify": _verify, "scan": _scan}[chosen.command](chosen)
+        status: int = chosen.function(chosen)
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # whoever reads has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for output as Python ends
         return 2
-    except (StateError, OSError) as error:
+    except (DynamicError, OSError) as error:
         return _unread(error)
 
 
-def _tell(text: str, file: TextIO | None = None) -> None:
+def tell(text: str, file: TextIO | None = None) -> None:
     """Print a line: whatever is in names of files, or in the files, it does nothing else to a terminal."""
     file = file or sys.stdout
     encoding = file.encoding or "utf-8"
@@ -67,7 +80,9 @@ def _tell(text: str, file: TextIO | None = None) -> None:
 
 def _unread(error: Exception) -> int:
     """Tell why a file cannot be read; gives the exit status."""
-    _tell(str(error), sys.stderr)
+    text = str(error)
+    for line in text.split("\n") if isinstance(error, DataError) else [text]:  # one for each sample
+        tell(line, sys.stderr)
     return 2
 
 
@@ -112,18 +127,18 @@ def _show(chosen: argparse.Namespace) -> int:
         if chosen.json:
             found[str(path)] = {name: {"type": entry.type, "state": entry.state} for name, entry in entries.items()}
             return 0
-        _tell(f"{path}:")
+        tell(f"{path}:")
         for name, entry in entries.items():
             kind = f" ({entry.type})" if entry.type else ""
             words = _in_words(entry.state)
-            _tell(f"  {name}{kind}: {words}" if words else f"  {name}{kind}:")
+            tell(f"  {name}{kind}: {words}" if words else f"  {name}{kind}:")
             for keys, text in () if words else _lines(entry.state):
-                _tell(f"    {'.'.join(keys)}: {text}" if keys else f"    {text}")
+                tell(f"    {'.'.join(keys)}: {text}" if keys else f"    {text}")
         return 0
 
     status = _of_each(chosen.files, show)
     if chosen.json:
-        _tell(json.dumps(found))
+        tell(json.dumps(found))
     return status
 
 
@@ -163,7 +178,7 @@ def _diff(chosen: argparse.Namespace) -> int:
     first, second = (_flat(_entries(path)) for path in chosen.files)
     different = [key for key in sorted(first | second) if first.get(key) != second.get(key)]
     for key in different:
-        _tell(f"{'.'.join(key[0])}: {first.get(key, _MISSING)} -> {second.get(key, _MISSING)}")
+        tell(f"{'.'.join(key[0])}: {first.get(key, _MISSING)} -> {second.get(key, _MISSING)}")
     return int(bool(different))
 
 
@@ -174,9 +189,9 @@ def _verify(chosen: argparse.Namespace) -> int:
         try:
             entries = _entries(path)
         except StateError as error:
-            _tell(str(error))
+            tell(str(error))
             return 1
-        _tell(f"{path}: whole")
+        tell(f"{path}: whole")
         if chosen.epoch is not None:
             if chosen.epoch not in entries:
                 raise StateError(f"{path} has no state {chosen.epoch!r}; it has {', '.join(map(repr, entries))}.")
@@ -189,13 +204,13 @@ def _verify(chosen: argparse.Namespace) -> int:
     try:
         found = verify_epoch(states)
     except StateError as error:
-        _tell(str(error))
+        tell(str(error))
         return 1
     skipped = f", {len(found.skipped)} of which could not be read" if found.skipped else ""
     what = f"each of {found.samples} samples once"
     if "expected" in states[0]:
         what = f"{found.samples} samples, each as often as weights and seed say"
-    _tell(f"epoch {found.epoch}: {what}, on {found.shards} shards{skipped}")
+    tell(f"epoch {found.epoch}: {what}, on {found.shards} shards{skipped}")
     return 0
 
 
@@ -222,14 +237,14 @@ def _scan(chosen: argparse.Namespace) -> int:
         if kind["kind"] == "other" and path not in chosen.files:
             others.append(path)
         elif not chosen.json:
-            _tell(_TOLD[kind["kind"]](path, kind))
+            tell(_TOLD[kind["kind"]](path, kind))
         return int(kind["kind"] in ("pickle", "damaged"))
 
     status = _of_each(_files(chosen.files, lambda error: unread.append(_unread(error))), scan)
     if chosen.json:
-        _tell(json.dumps(found))
+        tell(json.dumps(found))
     elif others:
-        _tell(f"{_counted(len(others), 'other file')} without a checkpoint or a pickle")
+        tell(f"{_counted(len(others), 'other file')} without a checkpoint or a pickle")
     return max([status, *unread])
 
 
