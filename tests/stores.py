@@ -7,14 +7,13 @@ import hashlib
 import socket
 import struct
 import threading
-import time
 from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-PAGE = 7  # objects of a page of a listing
+PAGE = 40  # objects of a page of a listing
 
 
 class Objects(ThreadingHTTPServer):
@@ -22,8 +21,10 @@ class Objects(ThreadingHTTPServer):
 
     Attributes:
         faults: For each name, faults of the next requests for it: a status, "cut", "stall" or "reset".
-        latency: Seconds before each answer to a request for an object.
-        requests: Methods and names, in the order of their answers.
+        held: How many requests must follow before one is answered, of `expected` in all.
+        starved: How many answers were given without them.
+        requests: Methods and names, in the order in which they came.
+        parts: The names and ranges of requests for parts.
         flights: How many requests were under way as each one came.
     """
 
@@ -35,14 +36,17 @@ class Objects(ThreadingHTTPServer):
         self.objects: dict[str, bytes] = {}
         self.faults: dict[str, list[int | str]] = defaultdict(list)
         self.always: dict[str, int | str] = {}
-        self.latency = 0.0
+        self.held = self.expected = self.starved = self.given = 0
+        self.parts: list[tuple[str, str]] = []
         self.requests: list[tuple[str, str]] = []
         self.flights: list[int] = []
         self.under_way = 0
         self.queries: list[str] = []
+        self.users = 0
         self.ranges = True
         self.tags = True
         self.lock = threading.Lock()
+        self.came = threading.Condition(self.lock)
         self.released = threading.Event()  # ends what stalls
 
     @property
@@ -58,6 +62,13 @@ class Objects(ThreadingHTTPServer):
     def asked(self, method: str = "GET") -> list[str]:
         """The names that were asked for."""
         return [name for kind, name in self.requests if kind == method]
+
+    def hold(self, number: int) -> None:
+        """Wait with an answer until enough later requests have come, or no more will come."""
+        with self.came:
+            self.came.notify_all()
+            enough = self.came.wait_for(lambda: len(self.flights) >= min(number + self.held, self.expected), timeout=9)
+            self.starved += not enough
 
     def handle_error(self, request, client_address) -> None:
         """A client that went away is no error."""
@@ -84,18 +95,24 @@ class _Handler(BaseHTTPRequestHandler):
             if "prefix" not in query:
                 server.flights.append(server.under_way)
             server.queries.append(split.query)
-            fault = server.faults[name].pop(0) if server.faults[name] else server.always.get(name)
+            server.users += "Authorization" in self.headers
+            server.requests.append((self.command if "prefix" not in query else "LIST", name))
+            number = len(server.flights)
+            fault = server.always.get(name)
+            if self.command == "GET" and server.faults[name]:
+                fault = server.faults[name].pop(0)
+            if self.headers.get("Range"):
+                server.parts.append((name, self.headers["Range"]))
         try:
             if "prefix" in query:
                 self._list(name, query, fault)
                 return
-            if server.latency:
-                time.sleep(server.latency)
+            if server.held:
+                server.hold(number)
             self._give(name, fault)
         finally:
             with server.lock:
                 server.under_way -= 1
-                server.requests.append((self.command if "prefix" not in query else "LIST", name))
 
     def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)

@@ -16,8 +16,9 @@ from dynamic.devices import DeviceLike, device_of_call
 from dynamic.dtypes import numpy_dtype
 from dynamic.errors import ArgumentError, DataError, Failure, shown
 
+from ._address import check_address, is_address
 from ._bytes import can_be, is_of_the_system
-from ._remote import Remote, check_address, is_address
+from ._remote import Remote
 from ._store import DISK, Store
 
 __all__ = ["read"]

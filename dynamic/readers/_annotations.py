@@ -17,8 +17,8 @@ import numpy
 
 from dynamic._arrays.array import Array
 from dynamic.errors import ArgumentError, DataError, displayed, shown
+from dynamic.io._address import is_address
 from dynamic.io._bytes import can_be
-from dynamic.io._remote import is_address
 from dynamic.io._store import DISK, Store
 
 from ._listing import Listing, _Once, listed_paths, unlisted

@@ -20,8 +20,9 @@ from dynamic._arrays.array import Array
 from dynamic._base.origin import sample_ids
 from dynamic._base.pool import run
 from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
+from dynamic.io._address import BY_HTTP, check_address, is_address, scheme_of
 from dynamic.io._bytes import NotOfTheSample, Opened, Version, _at_once, can_be, is_of_the_system, kind_of
-from dynamic.io._remote import Edition, OpenedThere, Remote, Wanted, check_address, is_address, wholes
+from dynamic.io._remote import Edition, OpenedThere, Remote, Wanted, wholes
 from dynamic.io._store import DISK, Store
 
 from ._labels import Labels, labels_given, lines_of
@@ -328,6 +329,9 @@ def listed_folder(
 
 def folders_in(operator: str, root: str, store: Store, expected: str) -> list[str]:
     """The folders in a folder, in the order of the bytes of their names."""
+    if scheme_of(root) in BY_HTTP:
+        hint = "http:// and https:// have no listings: give files= or file_list=."
+        raise ArgumentError(operator, "file_root", expected, shown(root), hint)
     try:
         if isinstance(store, Remote) and is_address(root):
             found = [entry.name for entry in store.folder(root) if entry.is_folder]

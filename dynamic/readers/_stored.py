@@ -21,8 +21,10 @@ from dynamic._base.pool import run
 from dynamic.data import Batch
 from dynamic.devices import Device
 from dynamic.errors import ArgumentError, DataError, DeviceError, Failure, shown
+from dynamic.io._address import check_address, is_address, plain
 from dynamic.io._bytes import NotOfTheSample, can_be, is_of_the_system, refuse_address
-from dynamic.io._remote import Remote, check_address, is_address, plain
+from dynamic.io._cache import Cache
+from dynamic.io._remote import Remote
 from dynamic.io._store import Store
 
 from ._checks import flag, natural
@@ -103,6 +105,8 @@ class Common(TypedDict, total=False):
     fingerprint: Fingerprint | None
     on_mismatch: OnMismatch
     storage_options: Mapping[str, Any] | None
+    cache_dir: PathLike | None
+    cache_bytes: int | None
     retries: int | None
     timeout: float | None
     reads_in_flight: int | None
@@ -207,6 +211,8 @@ class Stored(Reader[G], Generic[L, G]):
         fingerprint: Fingerprint | None = None,
         on_mismatch: OnMismatch = "raise",
         storage_options: Mapping[str, Any] | None = None,
+        cache_dir: PathLike | None = None,
+        cache_bytes: int | None = 1 << 36,
         retries: int | None = 4,
         timeout: float | None = 60.0,
         reads_in_flight: int | None = 32,
@@ -265,6 +271,9 @@ class Stored(Reader[G], Generic[L, G]):
                 on from the same position; or "adapt": give exactly the samples of the epoch that have not been given.
             storage_options: Arguments of the file systems of fsspec that read addresses, such as ``{"anon": True}``.
                 They are in no state and no error.
+            cache_dir: A folder of this machine that keeps content of objects for the next epoch and the next run.
+                Processes may share it.
+            cache_bytes: How many bytes it keeps.
             retries: How often a read of an object is tried again where its fault may pass.
             timeout: Seconds without a byte after which an attempt to read an object has failed.
             reads_in_flight: How many objects are read at once.
@@ -318,7 +327,7 @@ class Stored(Reader[G], Generic[L, G]):
             fingerprint=fingerprint,
             on_mismatch=on_mismatch,
         )
-        self._store = _store_of(operator, storage_options, retries, timeout, reads_in_flight)
+        self._store = _store_of(operator, storage_options, cache_dir, cache_bytes, retries, timeout, reads_in_flight)
         self._list_samples = list_samples
         self._listed: L | None = None
         if order_of is not None:
@@ -626,7 +635,9 @@ def absolute(path: PathLike) -> str:
     return os.path.abspath(os.fsdecode(path))  # noqa: PTH100
 
 
-def _store_of(operator: str, options: Any, retries: Any, timeout: Any, in_flight: Any) -> Store:
+def _store_of(
+    operator: str, options: Any, cache_dir: Any, cache_bytes: Any, retries: Any, timeout: Any, in_flight: Any
+) -> Store:
     """Where addresses are read, and files beside them."""
     if options is not None and not isinstance(options, Mapping):
         raise ArgumentError(
@@ -635,11 +646,20 @@ def _store_of(operator: str, options: Any, retries: Any, timeout: Any, in_flight
     seconds = 60.0 if timeout is None else timeout
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < math.inf:
         raise ArgumentError(operator, "timeout", "a number of seconds above 0", shown(timeout))
+    most, cache = natural(operator, "cache_bytes", 1 << 36 if cache_bytes is None else cache_bytes, 1), None
+    if cache_dir is not None:
+        folder = a_path(operator, "cache_dir", cache_dir, here=True)
+        try:
+            cache = Cache(folder, most)
+        except OSError as error:
+            expected = "a folder that can be written to"
+            raise ArgumentError(operator, "cache_dir", expected, shown(folder), f"{error.strerror}.") from None
     return Remote(
         options,
         retries=natural(operator, "retries", 4 if retries is None else retries),
         timeout=float(seconds),
         in_flight=natural(operator, "reads_in_flight", 32 if in_flight is None else in_flight, 1, 1024),
+        cache=cache,
     )
 
 

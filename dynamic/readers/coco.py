@@ -20,7 +20,7 @@ from dynamic._arrays.array import Array
 from dynamic._base.origin import Origin
 from dynamic.data import Batch
 from dynamic.errors import ArgumentError, shown
-from dynamic.io._remote import is_address
+from dynamic.io._address import is_address
 from dynamic.io._store import Store
 
 from ._annotations import Annotated, Masks, Wanted, damaged, parsed

@@ -17,8 +17,9 @@ from dynamic._arrays.memory import empty
 from dynamic._base.origin import Origin
 from dynamic.data import Batch, Tensor
 from dynamic.errors import ArgumentError, displayed, shown
+from dynamic.io._address import is_address
 from dynamic.io._bytes import Piece, Span, Version
-from dynamic.io._remote import Wanted, is_address, parts
+from dynamic.io._remote import Wanted, parts
 from dynamic.io._store import DISK, Store
 
 from ._checks import flag

@@ -16,8 +16,9 @@ from dynamic._base.origin import Origin
 from dynamic.data import Batch
 from dynamic.dtypes import WORDS, DTypeLike, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, displayed, shown
+from dynamic.io._address import is_address
 from dynamic.io._bytes import Opened, Span, Version, is_of_the_system
-from dynamic.io._remote import OpenedThere, Wanted, is_address, parts
+from dynamic.io._remote import OpenedThere, Wanted, parts
 from dynamic.io._store import DISK, Store
 
 from ._archived import File, Found, Rule, all_differ, grouped, indexed, one_by_one
