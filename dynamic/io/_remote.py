@@ -266,7 +266,7 @@ class Remote:
         ahead: dict[_Part, tuple[Future[Any], int]] = {}
         with self._lock:
             left, new = _AHEAD, list[Wanted]()
-            for one in map(self._versioned, wanted):
+            for one in dict.fromkeys(map(self._versioned, wanted)):
                 left -= one.size or (one.version.size if one.version is not None and one.version.size > 0 else _NEAR)
                 if left < 0 and ahead:
                     break
