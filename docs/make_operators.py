@@ -1,8 +1,9 @@
-"""Writes `operators.md`, and the pictures in it, from the declarations of the operators.
+"""Writes the pages of the operators, `gallery.md`, and their pictures, from the declarations of the operators.
 
     python docs/make_operators.py
 
-A test compares the page with what this makes, so it is run after every change of an operator.
+`operators.md` lists the families, and `operators/` has a page for each. A test compares the pages with what this makes,
+so run it after every change of an operator.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ HERE = Path(__file__).parent
 PICTURES = HERE / "pictures"
 HEIGHT, WIDTH = 150, 225  # pixels of the photo that the pictures show
 
-#: The modules of the page by their titles, in their order.
+#: The modules of each family by its title, in the order of the pages.
 GROUPS = {
     "Decoding": ["decoders", "io.file"],
     "Geometry": ["ops.geometry", "ops.resize", "ops.warps"],
@@ -129,18 +130,24 @@ SHOWN: dict[str, Mapping[str, Any] | Callable[[Any], Any]] = {
 INTRODUCTION = """\
 # Operators
 
-Every operator takes a Tensor, a Batch, or anything that `as_tensor` takes, and gives a Tensor, or a Batch if any input
-or argument is one. Arguments are given by keyword. Those marked *per sample* may differ from sample to sample: a Batch
-has one value for each. Beside those below, each takes `batch_size` (how many samples to make of inputs that are no
-Batch) and `device`.
+Every operator takes a Tensor, a Batch, or anything that `as_tensor` takes. It returns a Tensor, or a Batch if any input
+or argument is one. Arguments are given by keyword, and each page marks those that may differ *per sample*: a Batch has
+one value for each sample. Every operator also takes `device` and `batch_size`, the number of samples to make of inputs
+that are no Batch.
 
-Where an operator runs is told for each: on a GPU where its inputs are there (those of decoders stay on the CPU, and
-`device="gpu"` says where the result is). What runs on the CPU alone refuses data on a GPU.
+An operator runs on a GPU where its inputs are there and its page says so. Inputs of decoders stay on the CPU, and
+`device="gpu"` places the result. An operator of the CPU alone refuses data on a GPU.
 
-An input without a layout is read as the first of the layouts named with as many dimensions. F are frames, D is the
-depth. This page is made from the declarations by `python docs/make_operators.py`, and its examples run in the tests.
+An input without a layout is read as the first layout of its page with as many dimensions. In a layout F are the frames
+and D is the depth.
 
-All examples assume:
+[The gallery](gallery.md) shows what they do to a photo. To write one, see
+[operators of your own](custom_operators.md).
+
+"""
+
+NAMES = """\
+All examples of this page assume:
 
 ```python
 >>> import numpy
@@ -149,9 +156,17 @@ All examples assume:
 ```
 """
 
+GALLERY = """\
+# Gallery
+
+One photo, and the result of each operator that changes pictures. The name below a picture leads to its page, and
+`SHOWN` in `docs/make_operators.py` has the arguments.
+
+"""
+
 
 class Documented(NamedTuple):
-    """A function of the page."""
+    """A function of the pages."""
 
     name: str
     function: Any
@@ -235,16 +250,16 @@ def devices(item: Documented) -> str:
 def heading(item: Documented) -> list[str]:
     """Its name, the first paragraphs of its docstring, and its picture."""
     summary = re.split(r"\n(?=Args:|Returns:|Raises:|>>>)", item.text, maxsplit=1)[0].strip()
-    picture = [f"![{item.name}](pictures/{item.name}.jpg)", ""] if item.name in SHOWN else []
+    picture = [f"![{item.name}](../pictures/{item.name}.jpg)", ""] if item.name in SHOWN else []
     inputs = [p for p in inspect.signature(item.function).parameters.values()
               if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)]  # fmt: skip
     positional = ", ".join(f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name + "=None" * (p.default is None)
                            for p in inputs)  # fmt: skip
-    return [f"### {item.name}", "", f"`{item.name}({positional})`: {summary}", "", *picture]
+    return [f"## {item.name}", "", f"`{item.name}({positional})`: {summary}", "", *picture]
 
 
 def entry(item: Documented) -> list[str]:
-    """All that the page says of an operator."""
+    """The description of an operator."""
     lines = [*heading(item), f"Runs on: {devices(item)}.", "", *accepted(item.function), *table(item)]
     if ignored := IGNORED.get(item.name):
         lines += [f"Taken, and without effect: {', '.join(f'`{name}`' for name in sorted(ignored))}.", ""]
@@ -255,15 +270,45 @@ def entry(item: Documented) -> list[str]:
     return [*lines, "```python", *(examples.group() if examples else "").rstrip().splitlines(), "", "```", ""]
 
 
-def page() -> str:
-    """The text of the page."""
-    contents, sections = [], []
-    for title, modules in GROUPS.items():
-        items = [item for module in modules for item in members(module)]
-        links = [f"[{item.name}](#{item.name.replace('.', '')})" for item in items]
-        contents.append(f"- **{title}**: {', '.join(links)}")
-        sections += [f"## {title}", "", *(line for item in items for line in entry(item))]
-    return "\n".join([INTRODUCTION, *contents, "", *sections]).rstrip() + "\n"
+def slug(title: str) -> str:
+    """The file name of a family."""
+    return title.lower().replace(" ", "_")
+
+
+def anchor(name: str) -> str:
+    """The anchor of an operator's heading, by the rule of code hosts and of the site."""
+    return name.replace(".", "")
+
+
+def overview(items: Iterable[Documented]) -> list[str]:
+    """A table of operators: their names, purposes and devices."""
+    rows = ["| operator | purpose | runs on |", "|---|---|---|"]
+    for item in items:
+        purpose = " ".join(re.split(r"\.\s|\.$|\n\n", item.text, maxsplit=1)[0].split()).replace("|", "\\|")
+        rows.append(f"| [{item.name}](#{anchor(item.name)}) | {purpose} | {devices(item)} |")
+    return [*rows, ""]
+
+
+def pages() -> dict[str, str]:
+    """The text of each page by its path below `docs/`."""
+    families = {title: [item for name in names for item in members(name)] for title, names in GROUPS.items()}
+    rows = ["| family | operators |", "|---|---|"]
+    shown = []
+    made = {}
+    for title, items in families.items():
+        place = f"operators/{slug(title)}.md"
+        links = {item.name: f"[{item.name}]({place}#{anchor(item.name)})" for item in items}
+        rows.append(f"| **[{title}]({place})** | {', '.join(links.values())} |")
+        shown += [(f"![{name}](pictures/{name}.jpg)", link) for name, link in links.items() if name in SHOWN]
+        entries = [line for item in items for line in entry(item)]
+        made[place] = "\n".join([f"# {title}", "", *overview(items), NAMES, *entries]).rstrip() + "\n"
+    made["operators.md"] = INTRODUCTION + "\n".join(rows) + "\n"
+    lines = ["| | | |", "|:-:|:-:|:-:|"]
+    for start in range(0, len(shown), 3):
+        three = [*shown[start : start + 3], ("", ""), ("", "")][:3]
+        lines += [f"| {' | '.join(column)} |" for column in zip(*three, strict=True)]
+    made["gallery.md"] = GALLERY + "\n".join(lines) + "\n"
+    return made
 
 
 def photo() -> Any:
@@ -289,8 +334,12 @@ def picture(name: str, image: Any) -> Any:
 
 
 def main() -> None:
-    """Write the page and the pictures."""
-    (HERE / "operators.md").write_text(page())
+    """Write the pages and the pictures."""
+    for old in HERE.glob("operators/*.md"):
+        old.unlink()
+    for path, text in pages().items():
+        (HERE / path).parent.mkdir(exist_ok=True)
+        (HERE / path).write_text(text)
     PICTURES.mkdir(exist_ok=True)
     for old in PICTURES.glob("*.jpg"):
         old.unlink()

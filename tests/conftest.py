@@ -40,7 +40,7 @@ class Doctests:
 
     @pytest.fixture(autouse=True)
     def _names(self, request: pytest.FixtureRequest, doctest_namespace: dict[str, object]) -> None:
-        """Docstrings have what `docs/operators.md` imports at its top, and pages nothing but what they import."""
+        """Docstrings have the imports of the pages in `docs/operators/`, and pages only their own."""
         if not isinstance(request.node, pytest.DoctestItem):
             return
         doctest_namespace.clear()  # it is one for all examples

@@ -1,4 +1,4 @@
-"""The page of the operators: made from the declarations, complete, and with the pictures that the operators make."""
+"""The pages of the operators: made from the declarations, complete, and with the pictures that the operators make."""
 
 from __future__ import annotations
 
@@ -17,20 +17,28 @@ from dynamic._lift.operator import registry
 DOCS = Path(__file__).parent.parent / "docs"
 
 
-def test_the_page_is_what_the_declarations_make():
+PAGES = make_operators.pages()
+ENTRIES = [entry for path, page in PAGES.items() if path.startswith("operators/")
+           for entry in re.split(r"^## ", page, flags=re.M)[1:]]  # fmt: skip
+
+
+def test_the_pages_are_what_the_declarations_make():
     hint = "run `python docs/make_operators.py`"
-    assert (DOCS / "operators.md").read_text() == make_operators.page(), hint
+    found = [DOCS / "operators.md", DOCS / "gallery.md", *DOCS.glob("operators/*.md")]
+    assert {path.relative_to(DOCS).as_posix(): path.read_text() for path in found} == PAGES, hint
 
 
-def test_every_operator_is_on_the_page():
-    headings = re.findall(r"^### (.*)$", make_operators.page(), re.M)
+def test_every_operator_is_on_one_page_and_in_the_overview():
+    headings = [entry.split("\n", 1)[0] for entry in ENTRIES]
     assert len(headings) == len(set(headings))
     assert set(registry) <= set(headings)
     assert set(make_operators.SHOWN) <= {*headings, "auto_aug"}  # which has a page of its own
+    assert re.findall(r"\[([\w.]+)\]\(operators/\w+\.md#", PAGES["operators.md"]) == headings
+    assert set(re.findall(r"pictures/([\w.]+)\.jpg", PAGES["gallery.md"])) == make_operators.SHOWN.keys() - {"auto_aug"}
 
 
 def test_every_entry_has_an_example_and_operators_tell_what_they_return():
-    for entry in re.split(r"^### ", make_operators.page(), flags=re.M)[1:]:
+    for entry in ENTRIES:
         assert "\n>>> " in entry, entry.split("\n", 1)[0]
         assert "**Returns**" in entry or entry.split("\n", 1)[0] not in registry
 
