@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import itertools
 import random as python_random
@@ -107,7 +108,8 @@ def test_a_reader_loses_nothing(root, whole, on_error):
 
     def reader_with_holes():
         reader = reader_of(root, on_error=on_error)
-        reader._listing.names[:] = [f"none/{name}" if name in bad else name for name in NAMES]
+        names = [f"none/{name}" if name in bad else name for name in NAMES]
+        reader._listed = dataclasses.replace(reader._listing, names=names)
         return reader
 
     expected = names_of(reader_with_holes().next_epoch(3))
