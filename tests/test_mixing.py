@@ -198,6 +198,15 @@ def test_partners_are_drawn_evenly():
     assert np.abs(counts - 200).max() < 60
 
 
+@pytest.mark.parametrize("chosen", [{"where": lambda row: row.item() % 2 == 0}, {"weights": np.tile([1.0, 0.0], 10)}])
+def test_partners_are_chosen_as_samples_are(chosen):
+    rows = [np.array([i]) for i in range(20)]
+    found = pairs(Map(dataset=rows, random_shuffle=True, **chosen), 2)
+    assert found == pairs(Map(dataset=rows, random_shuffle=True, **chosen), 2, 3)
+    assert len(set(found.values())) > 4
+    assert not any(partner % 2 for partner in found.values())
+
+
 def test_partners_of_mixtures_and_of_one_sample():
     few, more = ([np.array([start + i]) for i in range(count)] for start, count in ((0, 5), (9, 9)))
     mix = Mix({"few": Map(dataset=few), "more": Map(dataset=more)}, weights={"few": 1, "more": 2})

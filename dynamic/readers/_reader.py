@@ -365,7 +365,8 @@ class Reader(Placed, Generic[G]):
         """Read a sample for each of some samples, drawn from all of the data set: for `mixup` and `cutmix`.
 
         The place stays. A sample is drawn by its number in the order of the epoch, for the sample that it is a partner
-        of: neither batch sizes nor shards change it. Now and then a sample is its own partner.
+        of: neither batch sizes nor shards change it. Partners are chosen and weighted as samples are, by `where` and
+        `weights`. Now and then a sample is its own partner.
 
         Args:
             draws: Those of `random.RNG.keyed`, such as ``rng.keyed(jpegs)["partners"]``. They say which samples, and in
