@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import pickle
@@ -9,22 +10,27 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
+import fsspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from stores import serving
-from test_stored import KINDS, MOST, columns, moved
+from test_dalis_scripts import EXCHANGED, dalis_python, run
+from test_stored import HELD, KINDS, MOST, columns, moved
 
 import dynamic
 from dynamic import readers
 from dynamic.errors import ArgumentError, DataError, StateMismatch
+from dynamic.io import _remote
 from dynamic.io._cache import Cache, _digest
+from dynamic.io._remote import Remote
 from dynamic.io._s3 import signed
 from dynamic.pipeline import fn, pipeline_def
 from dynamic.testing import assert_resumable
@@ -286,6 +292,7 @@ def test_names_of_a_list_are_below_its_root(server, tmp_path):
     state = here.get_state()
     for there in (
         readers.File(file_root=server.url, files=names),
+        readers.File(file_root=server.url.replace("http", "HTTP"), files=names),
         readers.File(file_root=f"{server.url}/", files=[f"{server.url}/{name}" for name in names]),
         readers.File(file_root=server.url, file_list=tmp_path / "list.txt"),
     ):
@@ -328,6 +335,24 @@ def test_queries_that_tell_objects_apart_do(server):
         assert len(reader(2)[0]) == 2
         assert sorted(set(server.queries)) == sorted(set(queries))
         assert len(set(reader._ids.tolist())) == 2
+
+
+@given(
+    size=st.integers(0, 3000), reads=st.lists(st.tuples(st.integers(0, 3200), st.integers(0, 900)), max_size=12),
+    near=st.booleans(), kept=st.booleans(),
+)  # fmt: skip
+def test_an_object_is_gone_through_as_a_file(size, reads, near, kept, tmp_path_factory):
+    content = np.random.default_rng(size).integers(0, 256, size, np.uint8).tobytes()
+    fsspec.filesystem("memory").pipe("/through/a.tar", content)
+    cache = Cache(str(tmp_path_factory.mktemp("cache")), 1 << 20) if kept else None
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(_remote, "_BLOCK", 256)
+        patched.setattr(_remote, "_NEAR", 64)
+        for _ in range(1 + kept):
+            with Remote(cache=cache).file("memory://through/a.tar") as file:
+                for at, count in sorted(reads) if near else reads:
+                    assert file.seek(at) == at
+                    assert file.read(count) == content[at : at + count]
 
 
 # Schemes, credentials
@@ -624,3 +649,97 @@ def test_a_cache_that_cannot_be_written_to_is_told(server, tmp_path):
         (tmp_path / "cache" / f"{name:02x}").write_bytes(b"")
     with pytest.warns(RuntimeWarning, match="cache .* cannot be written to"):
         assert len(reader(8)[0]) == 8
+
+
+# Real stores and libraries
+
+DALIS = """
+import json, os, sys
+
+import numpy as np
+IMPORTS
+
+url, index, annotations = sys.argv[1:]
+os.environ.update(AWS_ENDPOINT_URL=url, AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b")
+os.environ.update(AWS_DEFAULT_REGION="us-east-1", AWS_EC2_METADATA_DISABLED="true")
+names = [f"c/{i:02}.jpg" for i in range(6)]
+
+
+@pipeline_def(batch_size=3, num_threads=2, device_id=None, seed=1)
+def made():
+    files = fn.readers.file(file_root="s3://bucket/data", files=names, name="files")
+    listed = fn.readers.file(files=["s3://bucket/data/" + name for name in names], labels=[5, 4, 3, 2, 1, 0])
+    folders = fn.readers.file(file_root="s3://bucket/data", file_filters=["*.jpg"], dir_filters=["c"])
+    arrays = fn.readers.numpy(file_root="s3://bucket/data", file_filter="*.npy")
+    regions = fn.readers.numpy(file_root="s3://bucket/data", files=["02.npy", "05.npy"] * 3, roi_start=[1], roi_end=[3])
+    archived = fn.readers.webdataset(paths=["s3://bucket/data/a.tar"], ext=["bin", "n"])
+    indexed = fn.readers.webdataset(paths=["s3://bucket/data/a.tar"], index_paths=[index], ext=["bin", "n"])
+    _, boxes, labels = fn.readers.coco(file_root="s3://bucket/data/images", annotations_file=annotations)
+    whole = fn.io.file.read(np.frombuffer(b"s3://bucket/data/c/01.jpg", np.uint8))
+    return (*files, *listed, *folders, arrays, regions, *archived, *indexed, boxes, labels, whole)
+
+
+pipe = made()
+pipe.build()
+for _ in range(2):
+    print(json.dumps([[np.array(output.at(i)).tolist() for i in range(3)] for output in pipe.run()]))
+"""
+
+
+@pytest.mark.slow
+def test_scripts_of_dali_read_buckets_as_dali_does(server, tmp_path):
+    writers = {kind.name: kind.write for kind in KINDS}
+    for name in ("File", "Numpy", "Webdataset", "COCO"):
+        writers[name](tmp_path, range(6))
+    server.put(tmp_path, "bucket/data")
+    with tarfile.open(tmp_path / "a.tar") as archive:
+        members = [(*member.name.split("."), member.offset_data, member.size, member.name) for member in archive]
+    rows = [" ".join(f"{ext} {start} {size} {name}" for key, ext, start, size, name in members if key == f"{i:02}")
+            for i in range(6)]  # fmt: skip
+    (tmp_path / "a.idx").write_text("v1.2 6\n" + "".join(f"{row}\n" for row in rows))
+    arguments = [server.url, tmp_path / "a.idx", tmp_path / "annotations.json"]
+    imports = "from dynamic.pipeline import fn, pipeline_def"
+    printed = run(DALIS.replace("IMPORTS", imports), tmp_path, *map(str, arguments))
+    first = json.loads(printed.splitlines()[0])
+    assert [bytes(file) for file in first[0]] == [HELD[i] for i in range(3)]
+    assert first[2] == first[0]
+    python = dalis_python()
+    assert printed == run(DALIS.replace("IMPORTS", EXCHANGED[imports]), tmp_path, *map(str, arguments), python=python)
+
+
+@pytest.fixture(scope="module")
+def moto():
+    """A server of moto, and a client of it."""
+    pytest.importorskip("moto.server", exc_type=ImportError)
+    from moto.server import ThreadedMotoServer
+
+    served = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    served.start()
+    host, port = served.get_host_and_port()
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        served.stop()
+
+
+@pytest.mark.slow
+@kinds
+def test_a_bucket_of_moto_is_a_folder(kind, moto, tmp_path):
+    import s3fs
+
+    more = {**KEYS, "endpoint_url": moto, "client_kwargs": {"region_name": "us-east-1"}}
+    kind.write(tmp_path, range(MOST))
+    store = s3fs.S3FileSystem(**more)
+    bucket = f"bucket-{kind.name.lower()}"
+    store.mkdir(bucket)
+    store.touch(f"{bucket}/data/c/")  # consoles make folders so
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            store.pipe(f"{bucket}/data/{path.relative_to(tmp_path).as_posix()}", path.read_bytes())
+    names = kind.arguments(There(f"s3://{bucket}/data"))
+    arguments = {name: given_as(value) for name, value in names.items()}
+    near = kind.made(tmp_path, random_shuffle=True)
+    far = getattr(readers, kind.name)(**arguments, storage_options=more, random_shuffle=True)
+    assert far.get_state() == near.get_state()
+    for here, there in zip(near.next_epoch(4), far.next_epoch(4), strict=True):
+        assert kind.numbers(here) == kind.numbers(there)

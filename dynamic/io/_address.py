@@ -38,7 +38,7 @@ def plain(address: str) -> str:
         query += more
         if query and not re.search("(?i)sign|expires|^sv=|&sv=|token|[?&]key|credential", query[0]):
             path += f"?{hashlib.blake2b(query[0].encode(), digest_size=8).hexdigest()}"
-    return f"{found[0]}{host}{slash}{path}"
+    return f"{found[1].lower()}://{host}{slash}{path}"
 
 
 def check_address(operator: str, argument: str, address: str) -> None:

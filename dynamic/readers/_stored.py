@@ -25,7 +25,7 @@ from dynamic.io._address import check_address, is_address, plain
 from dynamic.io._bytes import NotOfTheSample, can_be, is_of_the_system, refuse_address
 from dynamic.io._cache import Cache
 from dynamic.io._remote import Remote
-from dynamic.io._store import Store
+from dynamic.io._store import DISK, Store
 
 from ._checks import flag, natural
 from ._choice import Asked, Weights, asked, by_groups, selected, weighed
@@ -170,6 +170,7 @@ class Stored(Reader[G], Generic[L, G]):
 
     __signature__: ClassVar[inspect.Signature]
     _told_of: ClassVar[str] = "the name"  # of a sample: the arguments of functions as `where` and `weights`
+    _store: Store = DISK  # of one that was pickled before there was another
     _leader: Stored[Any, Any] | None = None  # the reader whose order this one has
     _where: Callable[..., Any] | None = None  # until the samples are listed, as the next
     _asked: Asked | None = None
