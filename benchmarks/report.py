@@ -9,6 +9,7 @@ script stands in the page between two comments; its output replaces the text bet
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import platform
 import re
@@ -31,9 +32,14 @@ COMMANDS: dict[str, tuple[str, float]] = {
     "operators 64x64": ("operators.py --size 64x64", 0.4),
     "operators 224x224 float32": ("operators.py --size 224x224 --dtype float32", 0.4),
     "readers": ("readers.py", 1.0),
+    "rows": ("rows.py", 0.6),
+    "buckets": ("buckets.py", 0.6),
+    "scale": ("scale.py", 0.1),
     "pipeline": ("pipeline.py", 1.0),
     "augmentation": ("augmentation.py", 1.0),
 }
+
+_LONG = 0.1  # the part of the rounds of a script of which one may be enough
 
 
 def measured(command: str, rounds: int) -> str:
@@ -105,6 +111,32 @@ def draw_cores(text: str) -> None:
     figure.savefig(PICTURES / "cores.svg")
 
 
+def draw_scale(text: str) -> None:
+    """Lines of seconds and of memory over samples, and a line of n log n."""
+    import matplotlib.pyplot as plt
+
+    lines: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    for reader, library, samples, first, memory, *_ in rows(text)[2:]:
+        count, seconds, size = (float(cell.replace(",", "")) for cell in (samples, first, memory))
+        lines.setdefault((reader, library), []).append((count, max(seconds, 1e-3), max(size, 0.5)))
+    readers = list(dict.fromkeys(reader for reader, _ in lines))
+    counts = sorted({point[0] for points in lines.values() for point in points})
+    figure, panels = plt.subplots(1, 2, figsize=(8, 4.6), layout="constrained")
+    for column, (axes, title) in enumerate(zip(panels, ("seconds of CPU to the first batch", "MB"), strict=True), 1):
+        for (reader, library), points in lines.items():
+            dash = "-" if library == "dynamic" else "--"
+            values = [point[column] for point in points]
+            label, colour = f"{reader} ({library})", f"C{readers.index(reader)}"
+            axes.plot([point[0] for point in points], values, dash, color=colour, marker=".", label=label)
+        top = 2 * max(point[column] for points in lines.values() for point in points)
+        growth = [top * n * math.log(n) / (counts[-1] * math.log(counts[-1])) for n in counts]
+        axes.plot(counts, growth, color="#bbbbbb", label="n log n")
+        axes.set(xscale="log", yscale="log", xlabel="samples", title=title)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=3)
+    figure.savefig(PICTURES / "scale.svg")
+
+
 def machine() -> str:
     """A sentence on the machine and the versions."""
     model = next(
@@ -120,6 +152,9 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}, {found}."
 
 
+DRAWN = {"training": draw_training, "cores": draw_cores, "scale": draw_scale}
+
+
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -128,9 +163,9 @@ def main() -> None:
     options = parser.parse_args()
     for name in options.only:
         command, part = COMMANDS[name]
-        text = measured(command, max(3, round(options.rounds * part)))
-        if name in ("training", "cores"):
-            (draw_training if name == "training" else draw_cores)(text)
+        text = measured(command, max(3 if part > _LONG else 1, round(options.rounds * part)))
+        if name in DRAWN:
+            DRAWN[name](text)
         if name.startswith("operators"):
             text = f"{text}\n\n{behind(text)}"
         PAGE.write_text(written(written(PAGE.read_text(), "machine", machine()), name, text))

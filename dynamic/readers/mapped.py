@@ -203,8 +203,11 @@ def _column(values: Sequence[Any]) -> Any:
     first = values[0]
     if first.__class__ is bytes:
         return [numpy.frombuffer(value, numpy.uint8) for value in values]
-    if set(map(type, values)) == {numpy.ndarray} and len(set(map(_SHAPE, values))) == 1:
+    kinds = set(map(type, values))
+    if kinds == {numpy.ndarray} and len(set(map(_SHAPE, values))) == 1:
         return numpy.concatenate(values).reshape(len(values), *first.shape) if first.ndim else numpy.stack(values)
+    if kinds == {int} and min(values) >= -(2**31) and max(values) < 2**31:
+        return numpy.array(values, numpy.int32)
     batch = as_batch(values, device="cpu")
     return batch.samples if batch.whole is None else batch.whole
 
