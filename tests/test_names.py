@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dynamic import StateMismatch
+from dynamic import StateMismatch, _core
 from dynamic._base.origin import sample_ids
 from dynamic.readers import File, _names, _placed
 from dynamic.readers._listing import Listing, matcher
@@ -50,6 +51,23 @@ def test_names_are_those_of_a_list(both, data):
     assert list(pickle.loads(pickle.dumps(names))) == plain
     with pytest.raises(IndexError):
         names[len(plain)]
+
+
+@pytest.mark.skipif(not _core.in_use(), reason="the native library is not here")
+@given(grouped(), st.integers(0, 300), st.sampled_from([1, 5000]))
+def test_hashes_are_those_of_python(both, longer, times):
+    names, _ = both
+    groups = [b"g" * longer + group for group in names._groups]
+    names = Names(groups * times, list(names.counts) * times, None if names._own is None else names._own * times,
+                  list(np.diff(names._ends)) * times)  # fmt: skip
+    found = names.hashes()
+    if found is None:
+        assert not names.plain
+        return
+    plain = [hashlib.blake2b(name, digest_size=8).digest() for name in names.normal()]
+    assert found.tolist() == np.frombuffer(b"".join(plain), "<u8").tolist()
+    with _core.left_out():
+        assert names.hashes() is None
 
 
 @SHARED

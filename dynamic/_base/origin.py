@@ -40,8 +40,8 @@ class Origin:
         return Origin(known[0].epoch, numpy.concatenate([origin.ids for origin in known]), names)
 
 
-def sample_ids(names: Iterable[bytes]) -> Any:
-    """The ids of samples: uint64 hashes of their names.
+def sample_ids(names: Iterable[bytes], hashes: Any = None) -> Any:
+    """The ids of samples: uint64 hashes of their names, or those hashes where they are known.
 
     A name that occurs again is another sample: its second occurrence is hashed with a zero byte (which no path holds)
     and a 1 behind it, the third with a 2.
@@ -51,7 +51,7 @@ def sample_ids(names: Iterable[bytes]) -> Any:
     ['0x2f42665b399ef840', '0x754f854de3c27284', '0x1430b8865a685cd']
     """
     names = list(names) if isinstance(names, Iterator) else names  # where some occur again it is gone through again
-    found = _hashes(names)
+    found = _hashes(names) if hashes is None else hashes
     ordered = numpy.sort(found)
     if (ordered[1:] == ordered[:-1]).any():  # else no name occurs again
         found = _hashes(_told_apart(names))

@@ -43,6 +43,7 @@ __all__ = [
     "listed_names",
     "listed_paths",
     "matcher",
+    "packed",
     "unlisted",
     "versions_of",
 ]
@@ -127,7 +128,10 @@ class Listing:
     def ids(self) -> Any:
         """The sample ids: uint64 of shape (N,)."""
         names = self.names
-        return sample_ids(names.normal() if isinstance(names, Names) else [os.fsencode(normal(n)) for n in names])
+        if not isinstance(names, Names):
+            return sample_ids([os.fsencode(normal(n)) for n in names])
+        hashes = names.hashes()
+        return hashes if hashes is not None and names.distinct else sample_ids(names.normal(), hashes)
 
     def ids_of(self, indices: Any) -> Any:
         """The ids of some samples. As long as few have been asked for, only these are found."""
@@ -448,7 +452,7 @@ def listed_files(operator: str, root: str, files: Any, labels: Any, wanted: Labe
             if not isinstance(file, (str, bytes, os.PathLike)) or not can_be(path := os.fsdecode(file)):
                 raise ArgumentError(operator, f"files[{len(found)}]", "a path", shown(file))
             found.append(named(path))
-        names = _packed(found)
+        names = packed(found)
     if not len(names):
         raise ArgumentError(operator, "files", "at least one path", "none")
     numbers, classes = labels_given(operator, range(len(names)) if labels is None else labels, len(names), wanted)
@@ -462,7 +466,7 @@ def _plain(files: Sequence[Any]) -> Names | None:
     whole = "\0".join(files)
     if not whole.isascii() or whole.count("\0") >= len(files) or "://" in whole or whole[:1] == "/" or "\0/" in whole:
         return None
-    return _packed(files)
+    return packed(files)
 
 
 def listed_lines(operator: str, file_list: str, root: str, wanted: Labels, store: Store) -> Listing:
@@ -479,7 +483,7 @@ def listed_lines(operator: str, file_list: str, root: str, wanted: Labels, store
         ) from error
     named = _Namer(operator, "file_list", root or os.path.dirname(file_list), store)
     paths, (numbers, classes) = lines_of(operator, file_list, lines, wanted)
-    return Listing(named.root, _packed(list(map(named, paths))), numbers, classes=classes, store=named.store)
+    return Listing(named.root, packed(list(map(named, paths))), numbers, classes=classes, store=named.store)
 
 
 def listed_names(operator: str, file_list: str, root: str, store: Store) -> Listing:
@@ -510,10 +514,10 @@ def listed_paths(paths: list[str], root: str) -> Names:
     """Paths as names."""
     if os.sep != "/" or any(path[:1] == "/" for path in paths):
         paths = [_relative(path, root) for path in paths]
-    return _packed(paths)
+    return packed(paths)
 
 
-def _packed(names: Sequence[str]) -> Names:
+def packed(names: Sequence[str]) -> Names:
     """Names in one piece of memory."""
     hashes = numpy.sort(numpy.fromiter(map(hash, names), numpy.int64, len(names)))
     distinct, whole = bool((hashes[1:] != hashes[:-1]).all()), "".join(names)

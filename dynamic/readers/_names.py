@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy
 
 from dynamic._arrays.array import Array
+from dynamic._core import names as core
 
 __all__ = ["Names", "normal", "starts_of"]
 
@@ -54,6 +55,11 @@ class Names(Sequence[str]):
         self.distinct = distinct and self._plain
 
     @property
+    def plain(self) -> bool:
+        """Whether no name has parts that mean nothing, as far as was found at a glance."""
+        return self._plain
+
+    @property
     def counts(self) -> Array:
         """How many samples each group has."""
         counts: Array = numpy.diff(self._firsts)
@@ -76,6 +82,12 @@ class Names(Sequence[str]):
     def take(self, indices: Sequence[int]) -> list[str]:
         """Some of the names."""
         return [name.decode(_CODING, _ERRORS) for name in self._some(numpy.asarray(indices, numpy.int64))]
+
+    def hashes(self) -> Array | None:
+        """The hashes of all names, as of `sample_ids`; None where Python makes them."""
+        if not self._plain or not core.in_use():
+            return None
+        return core.ids_of(self._groups, self._firsts, self._own, self._ends)
 
     def regrouped(self, groups: Sequence[bytes], counts: Any, numbers: Any, *, distinct: bool) -> Names:
         """Some names in groups of other beginnings.

@@ -18,7 +18,8 @@ from dynamic.data import Batch, as_batch, as_tensor
 from dynamic.errors import ArgumentError, DataError, DynamicError, Failure, shown
 from dynamic.io._store import Store
 
-from ._listing import Listing, _Once, unlisted
+from ._listing import Listing, _Once, packed, unlisted
+from ._names import Names
 from ._reader import Batches
 from ._stored import Common, Stored, Unusable, called_with
 from .npy import _Kind
@@ -501,7 +502,10 @@ class _Rows(Listing):
     def ids(self) -> Any:
         """The sample ids: hashes of keys, or of row numbers."""
         if self.keyed:
-            return sample_ids(name.encode("utf-8", "surrogateescape") for name in self.names)
+            keys = self.names
+            if isinstance(keys, Names):
+                return sample_ids(keys.normal(), keys.hashes())
+            return sample_ids(name.encode("utf-8", "surrogateescape") for name in keys)
         found = (numpy.arange(len(self.names), dtype=numpy.uint64) + numpy.uint64(1)) * _STEP
         for shift, factor in ((30, _FIRST), (27, _SECOND)):
             found = (found ^ (found >> numpy.uint64(shift))) * factor
@@ -543,8 +547,14 @@ def _listed(dataset: _Source, key: Output | None, outputs: Sequence[Output] | No
     """The rows of a data set as they are now."""
     del store  # they lie where the data set has them
     count = len(dataset)
-    names: Any = _Numbers(count) if key is None else _keys(dataset, key, count)
+    names: Any = _Numbers(count) if key is None else _in_one_piece(_keys(dataset, key, count))
     return _Rows("", names, numpy.zeros((count, 0), numpy.int32), dataset, outputs)
+
+
+def _in_one_piece(keys: list[str]) -> Sequence[str]:
+    """Keys as names, unless they look like paths, whose spellings are names too."""
+    names = packed(keys)
+    return names if names.plain else keys
 
 
 def _keys(dataset: _Source, key: Output, count: int) -> list[str]:
