@@ -132,10 +132,10 @@ class Measured(Generic[X]):
     def _stages(self) -> list[float]:
         """Batches a second of each thread that takes part in making them, while it does not wait for another."""
         totals = dict(self._watch.totals)
-        if getattr(self._iterable, "num_workers", 0):
-            return []
-        if not self._makers() and not {name for _, name in totals} - {clock.TAKING}:
-            return []  # nothing of it is this library's: it may wait for other processes
+        workers = getattr(self._iterable, "num_workers", None)
+        foreign = not self._makers() and not {name for _, name in totals} - {clock.TAKING}
+        if workers or (foreign and workers is None):
+            return []  # it may wait for other processes
         rates = []
         for (thread, name), total in totals.items():
             if name in (clock.MAKING, clock.TAKING):
@@ -199,7 +199,7 @@ class Measured(Generic[X]):
             f"loader alone        {_told(self.loads_per_second, self._at_least)} batches/s",
             f"step alone          {_told(self.steps_per_second, None)} batches/s",
         ]
-        if self.parts:
+        if {part.name for part in self.parts} - {_OTHER}:
             width = max(len(part.name) for part in self.parts)
             lines.append(f"{'the loader':{width}}       calls       ms each    share")
             for part in self.parts:

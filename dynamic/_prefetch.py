@@ -15,6 +15,7 @@ from .readers._checks import natural
 
 __all__ = ["Prefetch", "prefetch"]
 
+_STATES = ("state_dict", "get_state")  # of loaders, and of data sets in loaders of torch
 X = TypeVar("X")
 Y = TypeVar("Y")
 
@@ -90,7 +91,7 @@ def prefetch(iterable: Any, step: Any = None, depth: int = 2) -> Prefetch[Any]:
     if not isinstance(iterable, Iterable):
         hint = "Readers give one by next_epoch(batch_size)."
         raise ArgumentError("prefetch", "iterable", "an iterable of batches", shown(iterable), hint)
-    if hasattr(iterable, "state_dict") or hasattr(iterable, "get_state"):
+    if any(hasattr(each, name) for each in (iterable, getattr(iterable, "dataset", None)) for name in _STATES):
         hint = "Iterate it without prefetch(), or a loop over its readers."
         raise ArgumentError(
             "prefetch", "iterable", "one without a state of its own, which would run ahead", shown(iterable), hint

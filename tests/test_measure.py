@@ -229,6 +229,20 @@ def test_rates_that_nobody_knows_are_not_made_up(time):
         assert report.loads_per_second is None
         assert "not known: at least 0.5" in str(report)
         assert report.verdict == "The step sets the pace: the trainer waited 0% of the time for data."
+        assert _measure._OTHER not in str(report)
+
+    class Alone(list):
+        num_workers = 0
+
+        def __iter__(self):
+            for each in super().__iter__():
+                time.now += 3
+                yield each
+
+    report = measure(Alone([1, 2, 3]))
+    for _ in report:
+        time.now += 1
+    assert report.loads_per_second == pytest.approx(1 / 3)
     report = measure(iter([1, 2]))
     list(report)
     assert report.verdict == "There are too few batches to tell."

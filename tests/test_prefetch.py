@@ -350,6 +350,18 @@ def test_the_default_stream_is_that_of_the_taker():
     assert plain == ahead
 
 
+def test_numbers_of_keyed_draws_are_those_of_the_taken():
+    ids, other = RNG(5).keyed([1, 2]), RNG(5).keyed([1, 2])
+    plain = [uniform(rng=other).tolist() for _ in range(9)]
+    found = []
+    for _ in range(3):
+        for draws in prefetch(range(9), lambda _: uniform(rng=ids).tolist(), 3):
+            found.append(draws)
+            if len(found) % 3 == 0:
+                break
+    assert found == plain
+
+
 def test_contexts_are_those_of_the_taker():
     with ndd.EvalContext(num_threads=1) as context:
         found = list(prefetch(range(2), lambda _: (ndd.EvalContext.current(), ndd.get_num_threads())))
@@ -464,7 +476,8 @@ def test_pipelines_and_others_with_a_state_are_refused(root):
         def state_dict(self):
             return {}
 
-    for wrong in (3, Loader(), reader_of(root)):
+    around = type("Around", (list,), {"dataset": Loader()})()
+    for wrong in (3, Loader(), around, reader_of(root)):
         with pytest.raises(ArgumentError, match="argument 'iterable'"):
             prefetch(wrong)
     with pytest.raises(ArgumentError, match="argument 'step'"):

@@ -248,7 +248,7 @@ class Keyed:
     3
     """
 
-    __slots__ = ("_epoch", "_ids", "_next", "_path", "_seed", "_single")
+    __slots__ = ("__weakref__", "_epoch", "_ids", "_next", "_path", "_seed", "_single")
 
     def __init__(self, seed: int, epoch: int, ids: Any, path: bytes = b"", *, single: bool = False) -> None:
         self._seed, self._epoch, self._ids, self._path, self._single = seed, epoch, ids, path, single
@@ -284,8 +284,12 @@ class Keyed:
         """Where the words of the next random operator lie; n is `batch_size`."""
         counters = numpy.empty_like(self._ids)  # before a number is taken, as of `RNG`
         with _lock:
-            ordinal = self._next
-            self._next += 1
+            if places.makers:
+                ordinal = self.turn
+                _number.__set__(self, ordinal + 1)
+            else:
+                ordinal = self._next
+                self._next = ordinal + 1
         message = b"".join(x.to_bytes(8, "little") for x in (self._seed, self._epoch, ordinal)) + self._path
         digest = hashlib.blake2b(message, digest_size=24, person=b"dynamic.keyed").digest()
         key, low, high = (int.from_bytes(digest[i : i + 8], "little") for i in (0, 8, 16))
@@ -295,16 +299,19 @@ class Keyed:
     @property
     def turn(self) -> int:
         """The key of the next draw, to be given back."""
-        return self._next
+        return _number.__get__(self) if places.makers else self._next
 
     def give_back(self, turn: Any) -> None:
         """Let the next draw be this one, as if it had not been; not where others have drawn since."""
         with _lock:
-            if self._next == turn + 1:
-                self._next = turn
+            if self.turn == turn + 1:
+                _number.__set__(self, turn)
 
     def __repr__(self) -> str:
         return f"<{len(self._ids)} keyed samples, seed={self._seed}, epoch={self._epoch}>"
+
+
+_number = places.Shadowed[int](vars(Keyed)["_next"])
 
 
 #: The type of ``rng=``. None is this thread's default.
