@@ -145,7 +145,7 @@ def test_a_run_may_be_stopped_and_go_on_with_other_shards_and_batches(kind, how,
 
         return {"reader": reader, "rng": rng}, epoch
 
-    assert assert_resumable(job, batch_sizes=(1, 2, 4)).samples == {"where": 6, "with replacement": 7}.get(how, 4)
+    assert assert_resumable(job, batch_sizes=(1, 3)).samples == {"where": 6, "with replacement": 7}.get(how, 4)
 
 
 @kinds
@@ -614,7 +614,7 @@ def mixture(stop, **arguments):
     return readers.Mix({"rare": rare, "plain": plain}, weights={"rare": 0.6, "plain": 0.4}, stop=stop, **arguments)
 
 
-@pytest.mark.parametrize("stop", ["first", "longest", 31])
+@pytest.mark.parametrize("stop", ["first", "longest", 17])
 def test_a_mixture_of_such_readers_stops_and_resumes_anywhere(stop):
     def job(batch_size, shard_id, num_shards):
         reader = mixture(stop, seed=3, shard_id=shard_id, num_shards=num_shards)
@@ -626,7 +626,7 @@ def test_a_mixture_of_such_readers_stops_and_resumes_anywhere(stop):
 
         return {"reader": reader, "rng": rng}, epoch
 
-    assert assert_resumable(job, batch_sizes=(1, 4), num_shards=(1, 3)).samples == len(mixture(stop))
+    assert assert_resumable(job, batch_sizes=(2, 5), num_shards=(1, 3)).samples == len(mixture(stop))
     whole = mixture(stop, seed=3)
     found = list(given_by(whole))
     assert 105 not in found
