@@ -144,6 +144,7 @@ class Remote:
         self._retries, self._timeout, self._in_flight = retries, timeout, in_flight
         self._cache = cache
         self._told: dict[str, Version] = {}  # of objects that were not listed, where the cache needs them
+        self._typical = _AHEAD // (4 * in_flight)  # bytes of an object, as far as is known
         self._users: dict[str, str] = {}  # by host
         self._queries: dict[str, str] = {}  # by address without it
         self._process: _Live | None = None
@@ -267,8 +268,8 @@ class Remote:
         with self._lock:
             left, new = _AHEAD, list[Wanted]()
             for one in dict.fromkeys(map(self._versioned, wanted)):
-                left -= one.size or (one.version.size if one.version is not None and one.version.size > 0 else _NEAR)
-                if left < 0 and ahead:
+                left -= self._room_of(one)
+                if left < 0 and (ahead or new):
                     break
                 known = live.ahead.pop(one[:3], None)
                 if known is not None and one[:3] not in live.taken and not known[0].cancelled():
@@ -312,6 +313,8 @@ class Remote:
             with self._lock:
                 live.ahead.pop(one[:3], None)  # the next call tries again
             return data
+        if one.size is None and data is not None:
+            self._typical += (len(data) - self._typical) // 8
         one = self._versioned(one)
         if data is None:  # it is kept, as was found out once its version was known
             kept = self._kept(one)
@@ -322,6 +325,12 @@ class Remote:
             self._cache.put(key, data)
         found: bytes | memoryview = data
         return found
+
+    def _room_of(self, one: Wanted) -> int:
+        """How many bytes something has; where that is not told, as many as others had."""
+        if one.size is not None:
+            return one.size
+        return one.version.size if one.version is not None and one.version.size >= 0 else self._typical
 
     def _versioned(self, one: Wanted) -> Wanted:
         """The same with the version of the object, where that is known by now."""
