@@ -105,6 +105,7 @@ def pillow_called(method: str, *arguments: Any, **keywords: Any) -> Direct:
 def rivals(**all_of_them: Direct) -> dict[str, Direct]:
     """Those whose library is installed."""
     there = {"torch": torch, "pillow": pillow}
+    there |= {name: imported(name) for name in ("torchaudio", "librosa", "soundfile")}
     return {name: call for name, call in all_of_them.items() if there.get(name.split("_")[0], True) is not None}
 
 
@@ -117,6 +118,23 @@ def looked_up(image: Image) -> Image:
 def decoded_by_pillow(file: Any) -> Image:
     """What `decoders.image` does, with Pillow."""
     return numpy.asarray(pillow.open(io.BytesIO(file.tobytes())))
+
+
+def decoded_by_soundfile(file: Any) -> Any:
+    """What `decoders.audio` does, with soundfile."""
+    return imported("soundfile").read(io.BytesIO(file.tobytes()), dtype="float32", always_2d=True)
+
+
+def torch_called(name: str, *arguments: Any, **keywords: Any) -> Direct:
+    """A transform of torchaudio, from array to tensor."""
+    transforms = imported("torchaudio.transforms")
+    transform = transforms and getattr(transforms, name)(*arguments, **keywords)
+    return lambda sound: transform(torch.from_numpy(sound))
+
+
+def librosa_spectrogram(sound: Any) -> Any:
+    """What `spectrogram` does, with librosa."""
+    return numpy.abs(imported("librosa").stft(sound, n_fft=512, win_length=400, hop_length=160)) ** 2
 
 
 def drawn(name: str, shape: list[int]) -> Callable[[Any, Any], Any]:
@@ -141,6 +159,7 @@ ANCHORS = anchors()
 WINDOWS = {"aspect_ratio": [0.5, 2.0], "thresholds": [0.0, 0.1, 0.3, 0.5, 0.7, 0.9], "scaling": [0.3, 1.0],
            "bbox_layout": "xyXY", "allow_no_crop": True}  # fmt: skip
 BILINEAR = 2  # of Pillow
+FRAMES = {"nfft": 512, "window_length": 400, "window_step": 160}  # of speech at 16 kHz: 25 ms, each 10 ms
 CASES = [
     Case("decoders.image", lambda lib, x: lib.decoders.image(x),
          rivals(simplejpeg=simplejpeg.decode_jpeg, cv2=lambda file: cv2.imdecode(file, cv2.IMREAD_COLOR_RGB),
@@ -214,6 +233,24 @@ CASES = [
     Case("transforms.rotation", lambda lib, x: lib.transforms.rotation(angle=x), of="angles"),
     *(Case(f"random.{name}{f' of {shape}' if shape else ''}", drawn(name, shape), of="nothing")
       for name in ("uniform", "normal", "coin_flip") for shape in ([], [100], [100, 1000])),
+    *(Case(f"decoders.audio of {kind}", lambda lib, x: lib.decoders.audio(x), rivals(soundfile=decoded_by_soundfile),
+           of=f"{kind} files") for kind in ("WAV", "FLAC", "OGG")),
+    Case("audio_resample to 8 kHz", lambda lib, x: lib.audio_resample(x, in_rate=16000.0, out_rate=8000.0),
+         rivals(torchaudio=torch_called("Resample", 16000, 8000)), of="sounds"),
+    Case("audio_resample to 44.1 kHz", lambda lib, x: lib.audio_resample(x, in_rate=16000.0, out_rate=44100.0),
+         rivals(torchaudio=torch_called("Resample", 16000, 44100)), of="sounds"),
+    Case("spectrogram", lambda lib, x: lib.spectrogram(x, **FRAMES),
+         rivals(torchaudio=torch_called("Spectrogram", 512, 400, 160), librosa=librosa_spectrogram), of="sounds"),
+    Case("spectrogram, times first", lambda lib, x: lib.spectrogram(x, layout="tf", **FRAMES), of="sounds"),
+    Case("power_spectrum", lambda lib, x: lib.power_spectrum(x, nfft=512), of="spectra"),
+    Case("mel_filter_bank", lambda lib, x: lib.mel_filter_bank(x, nfilter=80, sample_rate=16000.0),
+         rivals(torchaudio=torch_called("MelScale", 80, 16000, n_stft=257)), of="spectra"),
+    Case("mfcc", lambda lib, x: lib.mfcc(x, n_mfcc=20), of="spectra"),
+    Case("to_decibels", lambda lib, x: lib.to_decibels(x, cutoff_db=-80.0),
+         rivals(torchaudio=torch_called("AmplitudeToDB", "power", 80.0)), of="spectra"),
+    Case("preemphasis_filter", lambda lib, x: lib.preemphasis_filter(x),
+         rivals(torchaudio=torch_called("Preemphasis")), of="sounds"),
+    Case("nonsilent_region", lambda lib, x: lib.nonsilent_region(x), of="sounds"),
     Case("equalize", lambda lib, x: lib.equalize(x)),
     Case("jpeg_compression_distortion", lambda lib, x: lib.jpeg_compression_distortion(x, quality=50)),
     Case("lookup_table", lambda lib, x: lib.lookup_table(x, keys=list(range(256)), values=[*map(float, range(256))]),
@@ -261,8 +298,26 @@ def data(folder: Path, size: str | None, dtype: str) -> dict[str, dict[str, Any]
         "boxes": {"64 x 1 to 7 boxes": [detected(i) for i in range(64)]},
         "points": {"64 x 50 points": [numpy.random.default_rng(i).random((50, 2), numpy.float32) for i in range(64)]},
         "nothing": {"64 samples": [None] * 64},
+        **heard(),
     }
     return {"images": of_each, "files": files, "paths": paths, **small}
+
+
+def heard() -> dict[str, dict[str, Any]]:
+    """Sounds of 4 seconds at 16 kHz, their files and their spectra."""
+    time = numpy.arange(64_000, dtype=numpy.float32)
+    noises = [numpy.random.default_rng(i).normal(0, 0.02, len(time)).astype(numpy.float32) for i in range(64)]
+    sounds = [0.3 * numpy.sin(time / (20 + i)) + noise for i, noise in enumerate(noises)]
+    spectra = [sample.array for sample in dynamic.spectrogram(dynamic.as_batch(sounds), **FRAMES)]
+    kinds: dict[str, dict[str, Any]] = {"sounds": {"64 x 4 s": sounds}, "spectra": {"64 x 257 x 401": spectra}}
+    soundfile = imported("soundfile")
+    for kind in ("WAV", "FLAC", "OGG") if soundfile is not None else ():
+        files = [io.BytesIO() for _ in sounds]
+        for file, sound in zip(files, sounds, strict=True):
+            soundfile.write(file, sound, 16_000, format=kind)
+        found = [numpy.frombuffer(file.getvalue(), numpy.uint8) for file in files]
+        kinds[f"{kind} files"] = {"64 x 4 s": found}
+    return kinds
 
 
 def detected(seed: int) -> tuple[Any, Any]:

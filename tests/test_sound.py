@@ -235,6 +235,11 @@ def test_a_tone_stays_a_tone(into, per):
     near(found[inner], expected[inner], 2e-3)  # what a sinc of 16 lobes leaves
 
 
+def test_rates_may_be_tiny():
+    for arguments in ({"scale": 1e-40}, {"in_rate": 1.0, "out_rate": 1e-310}, {"in_rate": 1e300, "out_rate": 1.0}):
+        assert ndd.audio_resample([3.0, 4.0], **arguments).tolist() == pytest.approx([3.0])
+
+
 def test_types_are_ranges():
     signal = np.array([-1, -0.5, 0, 0.5, 1], np.float32)
     known = {"int16": [-32767, -16384, 0, 16384, 32767], "uint8": [0, 64, 128, 191, 255]}

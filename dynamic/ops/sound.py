@@ -436,7 +436,7 @@ def resampling(
         step = extent / max(1, length)
     if length and not extent:
         raise ArgumentError(operator, "signal", f"not empty, as the result has {length} values", "no values")
-    return length, step
+    return length, min(step, float(extent))  # it is infinite where a rate has no reciprocal, and then not taken
 
 
 def _rounded_up(operator: str, length: float) -> int:
