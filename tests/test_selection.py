@@ -29,6 +29,7 @@ NUMBER = {
     "Numpy": lambda name: int(name[-6:-4]),
     "Webdataset": lambda name: int(name[-2:]),
     "Sequence": lambda name: int(name[:2]),
+    "NemoAsr": lambda name: int(name[:2]),
     "TFRecord": lambda name: int(name.rpartition("#")[2]),
     "COCO": lambda name, objects: int(name[:2]) + 0 * len(objects.labels),
     "Map": lambda row: int(row["file"]["name"]),

@@ -141,6 +141,17 @@ def write_frames(root, numbers):
             (root / f"{i:02}" / f"{k}.pgm").write_bytes(b"P5 %d 1 255 " % (1 + i % 3) + bytes([i, 7, k])[: 1 + i % 3])
 
 
+def write_speech(root, numbers):
+    lines = []
+    for i in numbers:
+        values = np.full(10 + i % 3, 100 * i, "<i2").tobytes()
+        head = struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + len(values), b"WAVEfmt ", 16, 1, 1, 8000, 16000, 2, 16,
+                           b"data", len(values))  # fmt: skip
+        (root / f"{i:02}.wav").write_bytes(head + values)
+        lines.append(json.dumps({"audio_filepath": f"{i:02}.wav", "duration": 0.001, "text": f"word {i}"}))
+    (root / "all.json").write_text("\n".join(lines))
+
+
 def named(row):
     """The key of a row of `Folder`."""
     return row["file"]["name"]
@@ -190,6 +201,9 @@ KINDS = [
          spoil_file("{:02}.bin"), of_bytes),
     Kind("Sequence", write_frames, lambda root: {"file_root": root, "sequence_length": 2},
          spoil_file("{:02}/1.pgm"), lambda array: int(array[0, 0, 0, 0])),
+    Kind("NemoAsr", write_speech,
+         lambda root: {"manifest_filepaths": root / "all.json", "dtype": "int16", "read_idxs": True},
+         spoil_file("{:02}.wav"), lambda array: int(array[0]) // 100),
 ]  # fmt: skip
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
@@ -519,7 +533,7 @@ def test_a_name_that_is_unknown_is_told_before_what_is_missing(kind, argument, t
         reader(**{argument: tmp_path})
     if argument in _ELSEWHERE:
         meant = caught.value.hint.removeprefix("Did you mean '").removesuffix("'?")
-        assert meant in ("file_root", "files", "file_list", "path", "paths", "dataset")
+        assert meant in ("file_root", "files", "file_list", "path", "paths", "dataset", "manifest_filepaths")
         assert meant in reader.__signature__.parameters
 
 
@@ -528,7 +542,8 @@ def test_a_path_in_the_place_of_the_batch_size_is_told_its_name(kind, tmp_path):
     reader = getattr(readers, kind.name)
     files = "file_root= or files= or file_list=."
     expected = {"File": files, "Numpy": files, "COCO": "file_root=.", "TFRecord": "path=.", "Webdataset": "paths=.",
-                "Map": "dataset=.", "Sequence": "file_root=."}[kind.name]  # fmt: skip
+                "Map": "dataset=.", "Sequence": "file_root=.",
+                "NemoAsr": "manifest_filepaths=."}[kind.name]  # fmt: skip
     for path in (tmp_path, str(tmp_path), bytes(tmp_path), [tmp_path]):
         with pytest.raises(
             ArgumentError, match="argument 'max_batch_size' must be an integer of 1 or more; got"

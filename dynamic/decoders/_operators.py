@@ -37,7 +37,7 @@ from dynamic.random._windows import drawn
 from ._arrays import OPERATOR, plan_arrays
 from ._files import File, Refused, buffer, on_gpu, opened, reduced
 from ._photos import Photos, peeked, photos
-from ._sound import Sound, decode, plan_sound
+from ._sound import Sound, plan_sound
 
 __all__ = ["audio", "image", "image_crop", "image_random_crop", "image_slice", "imread", "numpy", "peek_image_shape"]
 
@@ -468,7 +468,8 @@ def audio(
     >>> sound.tolist(), rate.item()
     ([[0.0], [0.5], [-1.0]], 8000.0)
     """
-    decode(plan, out)
+    plan.decode(out[0])
+    out[1][...] = plan.rate
 
 
 @operator(dtypes="uint8", plan=plan_arrays, name=OPERATOR)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ _NOT_IMPORTED = ("copy", "filter", "slice")
 _FAMILIES = ("decoders", "experimental", "io.file", "noise", "random", "reductions", "segmentation", "transforms")
 #: Readers, in DALI's spelling, and sources.
 SOURCES: dict[str, Any] = {
-    f"readers.{name.lower()}": getattr(dynamic.readers, name)
+    f"readers.{re.sub('(?<=[a-z])(?=[A-Z])', '_', name).lower()}": getattr(dynamic.readers, name)
     for name in dynamic.readers.__all__
     if name not in ("ExternalSource", "Reader")
 } | {"external_source": dynamic.ExternalSource}

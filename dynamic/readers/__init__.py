@@ -6,14 +6,27 @@ from .external import ExternalSource
 from .files import File
 from .mapped import Map
 from .mix import Mix
+from .nemo_asr import NemoAsr
 from .npy import Numpy
 from .sequence import Sequence
 from .tfrecord import TFRecord
 from .webdataset import Webdataset
 
-__all__ = ["COCO", "ExternalSource", "File", "Map", "Mix", "Numpy", "Reader", "Sequence", "TFRecord", "Webdataset"]
+__all__ = [
+    "COCO",
+    "ExternalSource",
+    "File",
+    "Map",
+    "Mix",
+    "NemoAsr",
+    "Numpy",
+    "Reader",
+    "Sequence",
+    "TFRecord",
+    "Webdataset",
+]
 
-_NOT_HERE = frozenset(("Caffe", "Caffe2", "MXNet", "NemoAsr", "Video", "VideoResize"))
+_NOT_HERE = frozenset(("Caffe", "Caffe2", "MXNet", "Video", "VideoResize"))
 
 
 def __getattr__(name: str) -> object:

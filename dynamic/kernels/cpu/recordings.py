@@ -17,9 +17,9 @@ from dynamic._arrays.array import Array
 from dynamic.dtypes import convert
 from dynamic.errors import DecodeError, Failure
 
-from .sound import ranged
+from .sound import ranged, resampled
 
-__all__ = ["Recording", "checked", "opened", "refused"]
+__all__ = ["Recording", "Sound", "opened"]
 
 _MOST_CHANNELS = 1024
 _MOST_CHUNKS = 1000
@@ -28,6 +28,7 @@ _STREAMED = 0x7FFF0000  # sizes from here on are of programs that did not know
 #: Elements of WAV files by format and bits of a sample; of 24 bits there are three bytes.
 _ELEMENTS = {(1, 8): "u1", (1, 16): "<i2", (1, 24): "u1", (1, 32): "<i4", (3, 32): "<f4", (3, 64): "<f8"}
 _FLOAT32 = numpy.dtype("float32")
+_DIRECT = frozenset(map(numpy.dtype, ("int16", "int32", "float32")))  # types that files are read as
 
 
 class Recording(NamedTuple):
@@ -40,6 +41,7 @@ class Recording(NamedTuple):
         channels: How many there are.
         values: Those of a WAV file, (frames, channels), as they are stored; of 24 bits (frames, channels, 3).
         file: That of soundfile, for all else.
+        first: The first value that is wanted of that.
     """
 
     format: str
@@ -48,6 +50,16 @@ class Recording(NamedTuple):
     channels: int
     values: Array | None = None
     file: Any = None
+    first: int = 0
+
+    def part(self, offset: float, duration: float | None) -> Recording:
+        """The part from some second on, of so many seconds or to the end."""
+        first = min(self.frames, round(offset * self.rate))
+        count = self.frames - first
+        if duration is not None:
+            count = min(count, round(duration * self.rate))
+        values = None if self.values is None else self.values[first : first + count]
+        return self._replace(frames=count, first=first, values=values)
 
     def read(self, out: Array) -> None:
         """Fill (frames, channels) of float32 with the values in [-1, 1], or of int16 or int32 in their range."""
@@ -57,6 +69,8 @@ class Recording(NamedTuple):
         floats = self.file.subtype.startswith(("FLOAT", "DOUBLE", "VORBIS", "OPUS", "MPEG"))
         values = numpy.empty(out.shape, _FLOAT32) if floats and out.dtype.kind == "i" else out
         with self.file, _wording(self.format):
+            if self.first:
+                self.file.seek(self.first)
             found = len(self.file.read(out=values))
             if found < self.frames:
                 raise refused(self.format, f"it ends after {found} of {self.frames} values")
@@ -78,7 +92,46 @@ def refused(kind: str | None, reason: str) -> DecodeError:
     return DecodeError("decoders.audio", [Failure(0, reason, kind)])
 
 
-def checked(recording: Recording, frames: int, most: int) -> None:
+class Sound(NamedTuple):
+    """A recording, and the sound that is wanted of it."""
+
+    recording: Recording
+    shape: tuple[int, ...]
+    rate: float
+    downmix: bool
+    quality: float
+
+    @classmethod
+    def of(cls, recording: Recording, rate: float, most: int, quality: float, *, downmix: bool) -> Sound:
+        """The sound of a recording at another rate, or at its own where that is 0, of no more values than allowed."""
+        wanted = float(_FLOAT32.type(rate)) or recording.rate
+        if not numpy.isfinite(wanted):
+            raise refused(recording.format, f"it cannot be resampled to {rate:g} Hz")
+        frames = recording.frames
+        if wanted != recording.rate:
+            frames = int(min(numpy.ceil(frames * wanted / recording.rate), 2.0**62))
+        _check_size(recording, frames, most)
+        shape = (frames,) if downmix else (frames, recording.channels)
+        return cls(recording, shape, wanted, downmix, quality)
+
+    def decode(self, out: Array) -> None:
+        """Fill memory of its shape."""
+        recording, resampling = self.recording, self.rate != self.recording.rate
+        shape, mixing = (recording.frames, recording.channels), self.downmix and recording.channels > 1
+        if out.dtype in _DIRECT and not mixing and not resampling:
+            recording.read(out.reshape(shape))
+            return
+        values = numpy.empty(shape, _FLOAT32)
+        recording.read(values)
+        if self.downmix:
+            values = values.mean(axis=1) if mixing else values[:, 0]
+        if resampling:
+            source, values = values, numpy.empty(out.shape, _FLOAT32)
+            resampled(source, recording.rate / self.rate, self.quality, values)
+        _round(values, out)
+
+
+def _check_size(recording: Recording, frames: int, most: int) -> None:
     """Refuse a recording with more values than allowed, or whose result has."""
     if max(frames, recording.frames) * recording.channels > most:
         count = max(frames, recording.frames)
@@ -193,5 +246,5 @@ def _convert(values: Array, out: Array) -> None:
 
 
 def _round(values: Array, out: Array) -> None:
-    """Floats in the range of the type of `out`."""
+    """Floats in the range of the type of `out`, rounded and saturated."""
     convert(numpy, ranged(values, out.dtype), out.dtype, out)
