@@ -527,7 +527,7 @@ def test_a_pipeline_reads_a_bucket(kind, server, data):
     @pipeline_def(batch_size=4, seed=1)
     def made():
         arguments = {name: given_as(value) for name, value in kind.arguments(There("s3://bucket/data")).items()}
-        return columns(getattr(fn.readers, kind.name.lower())(name="r", storage_options=options(server), **arguments))
+        return columns(getattr(fn.readers, kind.function)(name="r", storage_options=options(server), **arguments))
 
     pipe = made()
     assert [i for outputs in pipe.next_epoch() for i in kind.numbers(outputs)] == list(range(MOST))

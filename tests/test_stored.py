@@ -45,6 +45,11 @@ class Kind(NamedTuple):
     def packed(self):
         return self.name in ("Webdataset", "TFRecord")
 
+    @property
+    def function(self):
+        """Its name in pipelines."""
+        return {"NemoAsr": "nemo_asr"}.get(self.name, self.name.lower())
+
     def spoilt(self, root, i, **arguments):
         """A reader whose last sample is damaged."""
         reader = None if self.packed else self.made(root, **arguments)
@@ -588,7 +593,7 @@ def test_all_arguments_stand_in_signature_and_documentation(kind):
 def test_a_pipeline_reads_from_it(kind, roots):
     @pipeline_def(batch_size=4, seed=1)
     def made():
-        outputs = getattr(fn.readers, kind.name.lower())(name="reader", **kind.arguments(roots[kind.name]))
+        outputs = getattr(fn.readers, kind.function)(name="reader", **kind.arguments(roots[kind.name]))
         return columns(outputs)
 
     pipe = made()
