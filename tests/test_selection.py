@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from test_stored import KINDS, MOST, columns, moved
 
 from dynamic import checkpoint, random, readers
+from dynamic.checkpoint.__main__ import main
 from dynamic.errors import ArgumentError, DataError, OrderWarning, StateError, StateMismatch, StateWarning
 from dynamic.pipeline import fn, pipeline_def
 from dynamic.readers._choice import _below
@@ -800,3 +801,24 @@ def test_labels_of_several_kinds(tmp_path):
     assert set(floats._order(_place(0)).tolist()) <= {1, 3, 5}
     rows = readers.File(file_root=tmp_path, files=files, labels=[[1, 2]] * 6, weights=dict.fromkeys(files, 1))
     assert len(rows) == 6
+
+
+_DRAWN = "each as often as weights and seed say"
+
+
+@pytest.mark.parametrize(("make", "told", "proved"), [
+    (lambda **shard: mapped(where=lambda i: i < 9, random_shuffle=True, **shard),
+     "0 of 9 samples given, shuffled, seed 0, 9 of 24 samples selected", "each of 9 samples once"),
+    (lambda **shard: mapped(weights=np.arange(N), num_samples=11, seed=3, **shard),
+     "0 of 11 samples given, drawn by weights with replacement, seed 3", f"11 samples, {_DRAWN}"),
+    (lambda **shard: mixture(21, **shard), "0 of 21 samples given, mixed, seed 0", f"21 samples, {_DRAWN}"),
+])  # fmt: skip
+def test_the_command_line_tells_and_proves_epochs(make, told, proved, tmp_path, capsys):
+    for k in range(2):
+        reader = make(shard_id=k, num_shards=2)
+        given_by(reader, 2)
+        checkpoint.save(tmp_path / f"run-{k}.json", reader=reader)
+    assert main(["show", str(tmp_path / "run-0.json")]) == 0
+    assert f"epoch 1, {told}" in capsys.readouterr().out
+    assert main(["verify", "--epoch", "reader", *(str(tmp_path / f"run-{k}.json") for k in range(2))]) == 0
+    assert f"epoch 0: {proved}, on 2 shards" in capsys.readouterr().out

@@ -161,10 +161,18 @@ def _in_words(state: JSON) -> str:
 
 def _of_reader(state: dict[str, Any]) -> str:
     order = f"shuffled, seed {state['seed']}" if state["shuffle"] else "in listed order"
+    if "weights" in state:
+        how = "with" if state.get("replacement") else "without"
+        order = f"drawn by weights {how} replacement, seed {state['seed']}"
+    elif "mixture" in state:
+        order = f"mixed, seed {state['seed']}"
     parts = [f"epoch {state['epoch']}", f"{state['position']} of {_counted(state['samples'], 'sample')} given", order]
     given = str(state.get("given", "")).partition(":")[0]
     if state["position"] and given.isdigit() and int(given) != state["position"]:
         parts.append(f"{given} of them by this shard")
+    if "listed" in state:
+        whole, listed = (str(state.get(key)).partition(":")[0] for key in ("whole", "listed"))
+        parts.append(f"{whole} of {listed} samples selected")
     if state.get("skipped"):
         parts.append(f"{len(state['skipped'])} skipped that could not be read")
     return ", ".join(parts)

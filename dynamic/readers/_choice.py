@@ -200,7 +200,7 @@ def by_groups(operator: str, mapping: Mapping[Any, Any], groups: Iterable[Any], 
     return [mapping[name] if name in mapping else lacks(name) for name in names]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Weights:
     """The chances of samples to be drawn.
 
