@@ -251,6 +251,11 @@ def rank(monkeypatch):
     ({}, {"seed": 13}, "seed"),
     ({}, {"random_shuffle": False}, "random_shuffle"),
     ({}, {"stick_to_shard": True}, "stick_to_shard"),
+    ({"weights": range(1, MOST + 1)}, {"weights": [1] * MOST}, "weights"),
+    ({"weights": [1] * MOST}, {"weights": [1] * MOST, "replacement": False}, "weights"),
+    ({}, {"weights": [1] * MOST}, "weights"),
+    ({}, {"where": lambda name, label: label != 2}, "where"),
+    ({"where": lambda name, label: label != 1}, {"where": lambda name, label: label != 2}, "where"),
 ])  # fmt: skip
 def test_ranks_of_torch_are_asked(root, rank, first, second, argument):
     def reader(shard, **arguments):

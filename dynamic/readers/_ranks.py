@@ -94,19 +94,19 @@ def _check_ranks(reader: Placed) -> None:
     if store is None:
         return
     # Readers of one data set are told apart by their number, which is the same on every rank.
-    data = f"{_data(reader)}/{reader._num_shards}"
+    data = f"{reader._of}/{reader._num_shards}"
     with _lock:
         number = _counts[data]
         _counts[data] += 1
     key = f"dynamic/order/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{data}/{number}"
-    mine = "/".join([*map(str, map(int, _rule(reader))), _chances(reader)])
-    *numbers, chances = store.compare_set(key, "", mine).decode().split("/")
-    shuffle, seed, dealt = map(int, numbers)
-    rule = Rule(shuffle=bool(shuffle), seed=seed, dealt=dealt)
-    if rule != _rule(reader) or chances != _chances(reader):
+    mine = "/".join([*map(str, map(int, _rule(reader))), _chances(reader), _data(reader)])
+    first = store.compare_set(key, "", mine).decode()
+    if first != mine:
         with _lock:
             _counts[data] -= 1  # another try is compared with the same
-        raise _another(reader, rule, chances)
+        *numbers, chances, _ = first.split("/")
+        shuffle, seed, dealt = map(int, numbers)
+        raise _another(reader, Rule(shuffle=bool(shuffle), seed=seed, dealt=dealt), chances)
 
 
 def _store() -> Any:
@@ -132,6 +132,9 @@ def _another(reader: Placed, rule: Rule, chances: str | None = None) -> Argument
     own = _rule(reader)
     if own == rule:
         expected = f"the same on all {reader._num_shards} shards, which share one order"
+        if chances == _chances(reader):
+            argument, got = ("where", "another selection") if reader._listed_tally else ("samples", "another order")
+            return ArgumentError(reader._operator, argument, expected, f"{got} of the same samples on another")
         got = f"{_chances(reader) or 'none'} here and {chances or 'none'} on another (digest, samples, replacement)"
         return ArgumentError(reader._operator, "weights", expected, got)
     part = next(name for name in Rule._fields if getattr(own, name) != getattr(rule, name))
