@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import io
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -197,6 +199,46 @@ def dali_pipeline(data: Files, threads: int, *, windows: bool = False) -> Job:
     return as_pipeline(pipeline_def, fn, types.UINT8, data, threads, windows=windows)
 
 
+def dali_iterator(data: Files, threads: int) -> Job:
+    """The same, whose batches are torch's tensors by DALI's iterator."""
+    from nvidia.dali import fn, pipeline_def, types
+    from nvidia.dali.plugin.pytorch import DALIGenericIterator
+
+    pipe = as_pipeline(pipeline_def, fn, types.UINT8, data, threads, windows=False)
+    batches = DALIGenericIterator(pipe.args[0], ["data"], auto_reset=True)
+    return lambda: consumed(batches)
+
+
+def our_loader(data: Files, threads: int) -> Job:
+    """Our loader for PyTorch with as many workers. It reads the files of a folder, where others have them in memory."""
+    import dynamic
+    from dynamic.pytorch import Loader
+
+    folder = tempfile.TemporaryDirectory()
+    (Path(folder.name) / "photos").mkdir()
+    for number, file in enumerate(data):
+        (Path(folder.name) / "photos" / f"{number:03}.jpg").write_bytes(file.tobytes())
+    reader = dynamic.readers.File(file_root=folder.name, random_shuffle=True, seed=1)
+    batches = Loader(reader, normal_batch, batch_size=BATCH_SIZE, num_workers=threads, persistent_workers=True)
+
+    def run() -> None:
+        assert folder.name, "the folder is kept"
+        consumed(batches)
+
+    run()
+    return run
+
+
+def normal_batch(jpegs: Any, labels: Any) -> Any:
+    """The job as a step of our loader."""
+    import dynamic
+
+    rng = dynamic.random.RNG(seed=1).keyed(jpegs)
+    images = dynamic.random_resized_crop(dynamic.decoders.image(jpegs), size=[SIZE, SIZE], rng=rng)
+    mirror = dynamic.random.coin_flip(batch_size=len(jpegs), rng=rng)
+    return dynamic.crop_mirror_normalize(images, mirror=mirror, mean=MEAN, std=STD), labels
+
+
 def our_pipeline(data: Files, threads: int, *, windows: bool = False) -> Job:
     """The same pipeline with this library."""
     from dynamic.pipeline import fn, pipeline_def, types
@@ -243,7 +285,9 @@ RIVALS: dict[str, Callable[[Files, int], Job]] = {
     "Hugging Face datasets, Pillow": hugging_face,
     "Grain, OpenCV": grain,
     "SPDL, OpenCV": spdl,
+    "dynamic Loader for PyTorch": our_loader,
     "DALI pipeline": dali_pipeline,
+    "DALI pipeline, iterator for PyTorch": dali_iterator,
     "DALI pipeline, cropped while decoding": functools.partial(dali_pipeline, windows=True),
     "dynamic pipeline": our_pipeline,
     "dynamic pipeline, cropped while decoding": functools.partial(our_pipeline, windows=True),

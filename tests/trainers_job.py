@@ -17,9 +17,12 @@ import shutil
 import signal
 import sys
 import threading
+import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 from torch import distributed
 
@@ -62,28 +65,37 @@ class Job:
         """One with a state."""
         return torch.optim.SGD(self.model.parameters(), lr=0.05, momentum=0.9)
 
-    def loss(self, model: Any, batch: Any, epoch: int, step: int) -> torch.Tensor:
-        """Write down a batch that is trained on, with its epoch and the steps before it; its loss."""
-        batch = batch[0] if isinstance(batch, list) else batch
+    def note(self, batch: Any, epoch: int, step: int) -> None:
+        """Write down a batch that is trained on, with its epoch and the steps before it."""
         rank = distributed.get_rank() if distributed.is_initialized() else 0
         with (self.output / f"{rank}.jsonl").open("a") as file:
             file.write(json.dumps([epoch, batch["data"].flatten().tolist(), step]) + "\n")
+
+    def loss(self, model: Any, batch: Any, epoch: int, step: int) -> torch.Tensor:
+        """The loss of a batch, which is written down."""
+        batch = batch[0] if isinstance(batch, list) else batch
+        self.note(batch, epoch, step)
         numbers, draws = batch["data"].float() / 23, batch["draw"].reshape(-1, 1)
         return ((model(torch.cat([numbers, draws], 1)) - numbers * draws) ** 2).mean()
 
     def step(self) -> None:
         """Count a step that was made; the process ends after some, at once or a little later."""
         self.steps += 1
+        time.sleep(self.arguments.pause)
         if self.steps == self.arguments.kill_at:
             if not self.arguments.kill_in:
                 os.kill(os.getpid(), signal.SIGKILL)
             threading.Timer(self.arguments.kill_in, os.kill, [os.getpid(), signal.SIGKILL]).start()
 
+    def weights(self) -> Iterable[Any]:
+        """All weights."""
+        return self.model.state_dict().values()
+
     def ended(self) -> None:
         """Write down the weights."""
         found = hashlib.sha256()
-        for value in self.model.state_dict().values():
-            found.update(value.numpy().tobytes())
+        for value in self.weights():
+            found.update(numpy.asarray(value).tobytes())
         (self.output / "weights").write_text(found.hexdigest())
 
 
@@ -256,10 +268,55 @@ def torchrun(job: Job) -> None:
         distributed.destroy_process_group()
 
 
-def main() -> None:
+def jax(job: Job) -> None:
+    """A loop of one's own in JAX, with Orbax."""
+    import jax
+    import orbax.checkpoint as orbax
+    from jax import numpy as jnp
+
+    from dynamic.jax import Loader
+
+    def loss_of(weights: Any, numbers: Any, draws: Any) -> Any:
+        scores = jnp.concatenate([numbers, draws], 1) @ weights["w"] + weights["b"]
+        return jnp.mean((scores - numbers * draws) ** 2)
+
+    @jax.jit
+    def step(training: Any, data: Any, draw: Any) -> Any:
+        gradients = jax.grad(loss_of)(training["weights"], data.astype(jnp.float32) / 23, draw.reshape(-1, 1))
+        momentum = jax.tree.map(lambda m, g: 0.9 * m + g, training["momentum"], gradients)
+        weights = jax.tree.map(lambda w, m: w - 0.05 * m, training["weights"], momentum)
+        return {"weights": weights, "momentum": momentum}
+
+    weights = {"w": jnp.array([[0.5], [-0.25]]), "b": jnp.zeros(1)}
+    training = {"weights": weights, "momentum": jax.tree.map(jnp.zeros_like, weights)}
+    loader, steps = Loader(job.pipeline, output_map=NAMES), 0
+    options = orbax.CheckpointManagerOptions(max_to_keep=2, enable_async_checkpointing=False)
+    with orbax.CheckpointManager((job.output / "checkpoints").absolute(), options=options) as manager:
+        if (latest := manager.latest_step()) is not None:
+            wanted = orbax.args.Composite(training=orbax.args.StandardRestore(training), data=orbax.args.JsonRestore())
+            saved = manager.restore(latest, args=wanted)
+            training, steps = saved.training, latest
+            loader.load_state_dict(saved.data)
+        for epoch in range(loader.epoch, job.epochs):
+            for batch in loader:
+                job.note(batch, epoch, steps)
+                training = step(training, batch["data"], batch["draw"])
+                steps += 1
+                if not steps % EVERY:
+                    data = orbax.args.JsonSave(loader.state_dict())
+                    args = orbax.args.Composite(training=orbax.args.StandardSave(training), data=data)
+                    manager.save(steps, args=args)
+                job.step()
+    job.weights = lambda: jax.tree.leaves(training["weights"])
+
+
+TRAINERS = {each.__name__: each for each in (lightning, fabric, transformers, accelerate, torchrun, jax)}
+
+
+def main(words: list[str] | None = None) -> None:
     """Train."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("trainer", choices=["lightning", "fabric", "transformers", "accelerate", "torchrun"])
+    parser.add_argument("trainer", choices=list(TRAINERS))
     parser.add_argument("folder", type=Path)
     parser.add_argument("output", type=Path)
     parser.add_argument("--loader", default="Loader", choices=["Loader", "torch", "torchdata", "iterator"])
@@ -271,11 +328,12 @@ def main() -> None:
     parser.add_argument("--prepare", action="store_true", help="hand the loader to Accelerate")
     parser.add_argument("--kill-at", type=int, help="end the process after so many steps")
     parser.add_argument("--kill-in", type=float, default=0, help="seconds from there")
-    arguments = parser.parse_args()
+    parser.add_argument("--pause", type=float, default=0, help="seconds after each step")
+    arguments = parser.parse_args(words)
     torch.manual_seed(1)
     torch.set_num_threads(1)
     job = Job(arguments)
-    globals()[arguments.trainer](job)
+    TRAINERS[arguments.trainer](job)
     job.ended()
 
 
