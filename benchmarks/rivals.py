@@ -205,8 +205,14 @@ def dali_iterator(data: Files, threads: int) -> Job:
     from nvidia.dali.plugin.pytorch import DALIGenericIterator
 
     pipe = as_pipeline(pipeline_def, fn, types.UINT8, data, threads, windows=False)
-    batches = DALIGenericIterator(pipe.args[0], ["data"], auto_reset=True)
-    return lambda: consumed(batches)
+    batches = DALIGenericIterator(pipe.args[0], ["data"])
+
+    def run() -> None:
+        batches.reset()  # here, as it makes batches ahead
+        consumed(batches)
+
+    consumed(batches)
+    return run
 
 
 def our_loader(data: Files, threads: int) -> Job:

@@ -58,11 +58,11 @@ class Loader:
     The state is that after the batch which was taken last: JSON, which Orbax saves beside the weights. A run goes on
     with another number of processes or samples per batch, and gives every sample that is left of the epoch once. ::
 
-        reader = ndd.readers.File(file_root="photos", random_shuffle=True, scalar_labels=True, last_batch="drop")
+        reader = ndd.readers.File(file_root="photos", random_shuffle=True, seed=7, last_batch="drop")
         loader = Loader(reader, step, batch_size=64, sharding=NamedSharding(mesh, PartitionSpec("data")))
         for epoch in range(loader.epoch, epochs):
             for batch in loader:
-                training = train(training, batch["data"], batch["label"])
+                training = train(training, batch["data"], batch["label"].ravel())
 
     Each `iter` begins the next epoch, or the rest of the one whose state was loaded. An epoch is over when its last
     batch was given, or when another begins, however far it has been read.

@@ -3,7 +3,7 @@
     python examples/train_jax.py [FOLDER] [--output FOLDER] [--steps 60] [--every 7] [--kill-at STEP]
 
 FOLDER holds photos in class folders (class/photo.jpg); without it, a small set is made as in resume.py. Every few steps
-Orbax saves weights, momentum and losses together with the place of the pipeline, and keeps the last two. If there are
+Orbax saves weights, momentum and losses together with the place of the loader, and keeps the last two. If there are
 some, the run goes on from the last. With --kill-at the process ends itself by SIGKILL after that step. Try
 
     python examples/train_jax.py --output whole
@@ -27,7 +27,8 @@ import numpy
 import orbax.checkpoint as orbax
 from jax import numpy as jnp
 
-from dynamic.pipeline import fn, pipeline_def, types
+import dynamic as ndd
+from dynamic.jax import Loader
 
 sys.path.insert(0, str(Path(__file__).parent))
 import photos
@@ -36,17 +37,15 @@ BATCH_SIZE = 8
 SIDE = 24
 
 
-@pipeline_def(batch_size=BATCH_SIZE, seed=7, enable_checkpointing=True)
-def augmented(folder: Path):
-    """Photos, turned, cut to a square, mirrored and normalised; and their classes."""
-    jpegs, labels = fn.readers.file(file_root=folder, random_shuffle=True, name="photos", last_batch="drop")
-    images = fn.decoders.image(jpegs, output_type=types.RGB)
-    images = fn.rotate(images, angle=fn.random.uniform(range=(-15.0, 15.0)), keep_size=True)
-    images = fn.resize(images, size=(SIDE, SIDE))
-    images = fn.crop_mirror_normalize(
-        images, mirror=fn.random.coin_flip(probability=0.5), mean=[128.0] * 3, std=[64.0] * 3, output_layout="HWC"
-    )
-    return images, labels
+def augmented(jpegs: ndd.Batch, labels: ndd.Batch) -> tuple[ndd.Batch, ndd.Batch]:
+    """Photos, turned, cut to a square, mirrored and normalised; and their classes. It runs in the loader's thread."""
+    draws = ndd.random.RNG(seed=7).keyed(jpegs)  # they belong to the photos, whatever their batch
+    angles = ndd.random.uniform(range=(-15.0, 15.0), rng=draws["angle"])
+    mirror = ndd.random.coin_flip(probability=0.5, rng=draws["mirror"])
+    images = ndd.rotate(ndd.decoders.image(jpegs), angle=angles, keep_size=True)
+    images = ndd.resize(images, size=(SIDE, SIDE))
+    how = {"mean": [128.0] * 3, "std": [64.0] * 3, "output_layout": "HWC"}
+    return ndd.crop_mirror_normalize(images, mirror=mirror, **how), ndd.cast(labels, dtype="int32")
 
 
 def begun(classes: int) -> dict[str, Any]:
@@ -91,30 +90,33 @@ def train(folder: Path, output: Path, steps: int, every: int, kill_at: int | Non
     model = begun(sum(path.is_dir() for path in folder.iterdir()))
     training = {"model": model, "momentum": jax.tree.map(jnp.zeros_like, model)}
     losses: list[float] = []
-    place = None
+    reader = ndd.readers.File(file_root=folder, random_shuffle=True, seed=7, scalar_labels=True, last_batch="drop")
+    loader = Loader(reader, augmented, batch_size=BATCH_SIZE)
     options = orbax.CheckpointManagerOptions(max_to_keep=2, enable_async_checkpointing=False)
     with orbax.CheckpointManager(output.absolute() / "checkpoints", options=options) as manager:
         if manager.latest_step() is not None:
             wanted = orbax.args.Composite(training=orbax.args.StandardRestore(training), data=orbax.args.JsonRestore())
             saved = manager.restore(manager.latest_step(), args=wanted)
-            training, losses, place = saved["training"], saved["data"]["losses"], saved["data"]["pipeline"]
+            training, losses = saved["training"], saved["data"]["losses"]
+            loader.load_state_dict(saved["data"]["loader"])
         print(f"{len(losses)} steps have been made")
-        with augmented(folder, checkpoint=place) as pipeline:
-            while len(losses) < steps:
-                images, labels = pipeline.run()
-                training, loss = step(training, images.jax(), labels.jax().ravel())
+        while len(losses) < steps:
+            for batch in loader:
+                training, loss = step(training, batch["data"], batch["label"])
                 losses.append(float(loss))
                 made = len(losses)
                 if made % 10 == 0 or made == steps:
                     print(f"step {made}/{steps}: loss {losses[-1]:.3f}", flush=True)
                 if made % every == 0 or made == steps:
-                    data = {"pipeline": pipeline.checkpoint().decode(), "losses": losses}
+                    data = {"loader": loader.state_dict(), "losses": losses}
                     args = orbax.args.Composite(
                         training=orbax.args.StandardSave(training), data=orbax.args.JsonSave(data)
                     )
                     manager.save(made, args=args)
                 if made == kill_at:
                     os.kill(os.getpid(), signal.SIGKILL)
+                if made == steps:
+                    break
     return digest({"training": training, "losses": numpy.array(losses)})
 
 

@@ -3,7 +3,7 @@
     python examples/train_pytorch.py [FOLDER] [--output FOLDER] [--steps 60] [--every 7] [--kill-at STEP]
 
 FOLDER holds photos in class folders (class/photo.jpg); without it, a small set is made as in resume.py. Every few steps
-model, optimizer, pipeline and the losses so far go into one file, training.pt. If that is there, the run goes on from
+model, optimizer, loader and the losses so far go into one file, training.pt. If that is there, the run goes on from
 it. With --kill-at the process ends itself by SIGKILL after that step, as a machine that fails would. Try
 
     python examples/train_pytorch.py --output whole
@@ -25,27 +25,25 @@ from pathlib import Path
 import torch
 from PIL import Image, ImageDraw
 
-from dynamic.pipeline import Pipeline, fn, pipeline_def, types
-from dynamic.pytorch import ClassificationIterator, LastBatchPolicy
+import dynamic as ndd
+from dynamic.pytorch import Loader
 
 sys.path.insert(0, str(Path(__file__).parent))
 import photos
 
 BATCH_SIZE = 8
+WORKERS = 2
 SIDE = 32
 
 
-@pipeline_def(batch_size=BATCH_SIZE, seed=7, enable_checkpointing=True)
-def augmented(folder: Path):
-    """Photos, turned, cut to a square, mirrored and normalised; and their classes."""
-    jpegs, labels = fn.readers.file(file_root=folder, random_shuffle=True, name="photos")
-    images = fn.decoders.image(jpegs, output_type=types.RGB)
-    images = fn.rotate(images, angle=fn.random.uniform(range=(-15.0, 15.0)), keep_size=True)
-    images = fn.resize(images, size=(SIDE, SIDE))
-    images = fn.crop_mirror_normalize(
-        images, mirror=fn.random.coin_flip(probability=0.5), mean=[128.0] * 3, std=[64.0] * 3, output_layout="CHW"
-    )
-    return images, labels
+def augmented(jpegs: ndd.Batch, labels: ndd.Batch) -> tuple[ndd.Batch, ndd.Batch]:
+    """Photos, turned, cut to a square, mirrored and normalised; and their classes. It runs in the workers."""
+    draws = ndd.random.RNG(seed=7).keyed(jpegs)  # they belong to the photos, whatever their batch
+    angles = ndd.random.uniform(range=(-15.0, 15.0), rng=draws["angle"])
+    mirror = ndd.random.coin_flip(probability=0.5, rng=draws["mirror"])
+    images = ndd.rotate(ndd.decoders.image(jpegs), angle=angles, keep_size=True)
+    images = ndd.resize(images, size=(SIDE, SIDE))
+    return ndd.crop_mirror_normalize(images, mirror=mirror, mean=[128.0] * 3, std=[64.0] * 3), labels
 
 
 class Network(torch.nn.Sequential):
@@ -79,11 +77,11 @@ class Training:
             self.model.load_state_dict(saved["model"])
             self.optimizer.load_state_dict(saved["optimizer"])
             self.losses = saved["losses"]
-        self.pipeline: Pipeline = augmented(folder, checkpoint=saved and saved["pipeline"])
-        self.batches = ClassificationIterator(
-            self.pipeline, reader_name="photos", auto_reset="yes", last_batch_policy=LastBatchPolicy.PARTIAL
-        )
+        reader = ndd.readers.File(file_root=folder, random_shuffle=True, seed=7, scalar_labels=True)
+        self.photos = len(reader)
+        self.loader = Loader(reader, augmented, batch_size=BATCH_SIZE, num_workers=WORKERS)
         if saved is not None:
+            self.loader.load_state_dict(saved["loader"])
             torch.set_rng_state(saved["dropout"])
 
     def save(self) -> None:
@@ -94,7 +92,7 @@ class Training:
                 {
                     "model": self.model.state_dict(),
                     "optimizer": self.optimizer.state_dict(),
-                    "pipeline": self.batches.checkpoints()[0].decode(),
+                    "loader": self.loader.state_dict(),
                     "dropout": torch.get_rng_state(),
                     "losses": self.losses,
                 },
@@ -107,8 +105,8 @@ class Training:
     def run(self, steps: int, every: int, kill_at: int | None) -> None:
         """Train until so many steps have been made, in this process and in those before it."""
         while len(self.losses) < steps:
-            for (batch,) in self.batches:
-                loss = torch.nn.functional.cross_entropy(self.model(batch["data"]), batch["label"].flatten().long())
+            for batch in self.loader:
+                loss = torch.nn.functional.cross_entropy(self.model(batch["data"]), batch["label"].long())
                 self.optimizer.zero_grad()
                 loss.backward()
                 self.optimizer.step()
@@ -176,9 +174,8 @@ def main() -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     folder = arguments.folder or photos.make(arguments.output / "photos")
     training = Training(folder, arguments.output / "training.pt")
-    print(f"{training.batches.size} photos in {folder}; {len(training.losses)} steps have been made")
+    print(f"{training.photos} photos in {folder}; {len(training.losses)} steps have been made")
     training.run(arguments.steps, arguments.every, arguments.kill_at)
-    training.pipeline.close()
     plot(arguments.output / "loss.png", training.losses)
     print(f"picture: {arguments.output / 'loss.png'}")
     print(f"weights: {training.digest()}")

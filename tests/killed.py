@@ -18,12 +18,12 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
-import trainers_job
 from counting import COUNT, laid_out
 
 MODULES = {
@@ -42,8 +42,10 @@ def run(words: list[str]) -> int:
     if not child:
         status = 1
         try:
-            trainers_job.main(words)
+            importlib.import_module("trainers_job").main(words)
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             sys.stdout.flush()
             os._exit(status)
@@ -100,7 +102,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     for trainer in options.trainers:
-        for name in MODULES[trainer]:
+        for name in ["trainers_job", *MODULES[trainer]]:
             importlib.import_module(name)
         start = time.perf_counter()
         with tempfile.TemporaryDirectory() as place:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import itertools
 import json
 import math
+import multiprocessing
+import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -1071,6 +1075,16 @@ def test_two_loaders_take_turns(folder, workers):
     assert again.epoch == 11  # each turn has begun one
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_draws_nothing_of_the_trainers_random_numbers(folder, workers):
+    """Else dropout would differ in a run that begins an epoch in its midst."""
+    before = torch.get_rng_state()
+    made = Loader(reader_of(folder), num_workers=workers)
+    for _ in itertools.islice(made, 2):
+        pass
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def failing(data, labels):
     if 7 in data.numpy():
         raise RuntimeError("a bad sample")
@@ -1093,6 +1107,50 @@ def test_an_error_comes_at_its_batch(folder, workers, persistent):
     mended = Loader(reader_of(folder))
     mended.load_state_dict(made.state_dict())
     assert listed(mended) == expected[bad:]
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_loop_that_is_left_leaves_no_worker(folder, persistent):
+    before = set(multiprocessing.active_children())
+    for error in (None, RuntimeError, KeyboardInterrupt):
+        made = Loader(reader_of(folder), num_workers=2, persistent_workers=persistent)
+        with pytest.raises(error) if error else contextlib.nullcontext():
+            for _ in made:
+                assert len(set(multiprocessing.active_children()) - before) == 2
+                if error is None:
+                    break
+                raise error
+        del made
+        gc.collect()
+        assert set(multiprocessing.active_children()) == before
+
+
+def test_an_interrupt_of_all_processes_leaves_none(folder):
+    """As of a terminal, while the trainer waits for a slow step."""
+    code = f"""
+import multiprocessing, pathlib, time
+from counting import reader_of
+from dynamic.pytorch import Loader
+
+def step(data, labels):
+    time.sleep(0.2)
+    return data, labels
+
+for _ in Loader(reader_of(pathlib.Path({str(folder)!r})), step, batch_size=1, num_workers=2):
+    print(*(child.pid for child in multiprocessing.active_children()), flush=True)
+"""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    with subprocess.Popen(command, env=environment, start_new_session=True, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:  # fmt: skip
+        workers = [int(word) for word in process.stdout.readline().split()]
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate()
+    assert len(workers) == 2
+    assert "KeyboardInterrupt" in told
+    for worker in workers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)
 
 
 def test_batches_are_pinned_with_their_state(folder):
@@ -1128,6 +1186,59 @@ def test_a_data_set_that_was_dealt_out_already_is_not_dealt_out_again(folder):
         for source in (pipelines(folder, num_shards=shards), reader_of(folder, num_shards=shards)):
             with pytest.raises(ArgumentError, match=rf"(?s){shards} shards, which a {kind}.*shard='torch'"):
                 next(iter(dealt(source, dispatch)))
+
+
+@pytest.mark.parametrize("kind", ["reader", "source"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_accelerate_keeps_a_loader_and_saves_its_state(folder, tmp_path, kind, workers):
+    Accelerator = pytest.importorskip("accelerate", reason="accelerate is not installed").Accelerator
+    make, output_map = KINDS[kind]
+
+    def prepared():
+        accelerator = Accelerator(cpu=True)
+        loader = Loader(make(folder), output_map=output_map, num_workers=workers)
+        assert accelerator.prepare(loader) is loader
+        assert isinstance(loader, torch.utils.data.DataLoader)
+        return accelerator, loader
+
+    whole = Loader(make(folder), output_map=output_map)
+    epochs = [listed(whole) for _ in range(2)]
+    accelerator, loader = prepared()
+    taken = []
+    for number, batch in enumerate(loader):
+        taken += listed([batch])
+        assert accelerator.gradient_state.end_of_dataloader == (number == len(epochs[0]) - 1)
+        accelerator.save_state(tmp_path / str(number), safe_serialization=False)
+    assert not accelerator.gradient_state.in_dataloader
+    assert taken == epochs[0]
+    for number in range(len(epochs[0])):
+        accelerator, loader = prepared()
+        accelerator.load_state(tmp_path / str(number))
+        rest = listed(loader)
+        if kind == "source" and number == len(epochs[0]) - 1:
+            assert rest == []  # nobody knew that it had ended
+            rest = listed(loader)
+        assert [*rest, *(listed(loader) if number < len(epochs[0]) - 1 else [])] == [
+            *epochs[0][number + 1 :], *epochs[1]
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_are_not_passed_over_twice(folder, workers):
+    Accelerator = pytest.importorskip("accelerate", reason="accelerate is not installed").Accelerator
+    accelerator = Accelerator(cpu=True)
+    whole = Loader(reader_of(folder))
+    epochs = [listed(whole) for _ in range(2)]
+    loader = accelerator.prepare(Loader(reader_of(folder), num_workers=workers))
+    skipping = accelerator.skip_first_batches(loader, 2)  # as the Trainer of transformers does
+    skipping.set_epoch(1)
+    assert listed(skipping) == epochs[1][2:]
+    loader.set_epoch(0)
+    (batch,) = itertools.islice(loader, 1)
+    loader.load_state_dict(batch.state)
+    with pytest.raises((ArgumentError, RuntimeError), match="'num_batches' must be 0 after a state .* loaded; got 1"):
+        next(iter(accelerator.skip_first_batches(loader, 1)))
+    assert listed(loader) == epochs[0][1:]
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -12,6 +12,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import killed
 import pytest
 from counting import COUNT, laid_out, numbers
 from dali_oracle import Oracle, dali_fixture  # noqa: F401
@@ -257,6 +258,16 @@ def test_another_number_of_processes_goes_on(folder, tmp_path, before, after, wo
     lines = [line for ranks in parts for rank in ranks for line in rank]
     for epoch in range(EPOCHS):
         assert sorted(x for e, batch in lines if e == epoch for x in batch) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("trainer", killed.MODULES)
+def test_training_that_is_killed_at_random_ends_with_the_same_weights(trainer):
+    needs("torch", *{name.partition(".")[0] for name in killed.MODULES[trainer]})
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "ignore", str(ROOT / "tests" / "killed.py"), trainer, "--kills", "2"]
+    done = subprocess.run(command, env=environment, timeout=SECONDS, text=True, capture_output=True)
+    assert f"{trainer}: 2 kills" in done.stdout, done.stderr
+    assert "same batches, same weights" in done.stdout
 
 
 # Checkpoints of DALI

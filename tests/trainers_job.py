@@ -13,7 +13,6 @@ import argparse
 import hashlib
 import json
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -121,16 +120,27 @@ def lightning(job: Job) -> None:
         def configure_optimizers(self):
             return job.optimizer()
 
-    when: dict[str, Any] = {"save_on_train_epoch_end": True, "every_n_epochs": 1}
-    when = when if job.arguments.save == "epochs" else {"every_n_train_steps": EVERY}
-    folder = job.output / "checkpoints"
+    class InTheMidst(ModelCheckpoint):
+        """After a checkpoint of an epoch's last step Lightning does not count the next epoch as begun.
+
+        From a checkpoint in the midst of that it would begin it again.
+        """
+
+        def on_train_batch_end(self, trainer, *arguments) -> None:
+            if not trainer.is_last_batch:
+                super().on_train_batch_end(trainer, *arguments)
+
+    kept: dict[str, Any] = {"dirpath": job.output / "checkpoints", "save_top_k": -1, "filename": "{step}"}
+    saving = [ModelCheckpoint(save_on_train_epoch_end=True, every_n_epochs=1, **kept)]
+    if job.arguments.save == "steps":
+        saving.append(InTheMidst(every_n_train_steps=EVERY, **kept))
     trainer = pl.Trainer(
         max_epochs=job.epochs, accelerator="cpu", devices=job.arguments.processes, logger=False,
         strategy="ddp" if job.arguments.processes > 1 else "auto", default_root_dir=job.output,
-        callbacks=[ModelCheckpoint(folder, filename="{step}", save_top_k=-1, **when)],
+        callbacks=saving,
         enable_progress_bar=False, enable_model_summary=False,
     )  # fmt: skip
-    saved = sorted(folder.glob("*.ckpt"), key=lambda path: int(path.stem.split("=")[-1]))
+    saved = sorted(kept["dirpath"].glob("*.ckpt"), key=lambda path: int(path.stem.split("=")[1]))
     while saved and not _is_whole(saved[-1]):
         saved.pop()
     trainer.fit(Module(), ckpt_path=saved[-1] if saved else None, weights_only=False)
@@ -215,10 +225,9 @@ def accelerate(job: Job) -> None:
     if job.arguments.prepare:
         loader = accelerator.prepare(loader)
     model, optimizer = accelerator.prepare(model, optimizer)
-    path, steps = job.output / "state", 0
-    if path.exists():
-        accelerator.load_state(path)
-        steps = json.loads((path / "steps.json").read_text())
+    part, steps = job.output / "part", max((int(path.name[6:]) for path in job.output.glob("state-*")), default=0)
+    if steps:
+        accelerator.load_state(job.output / f"state-{steps}")
     for epoch in range(loader.dataset.epoch, job.epochs):
         for batch in loader:
             with accelerator.accumulate(model):
@@ -227,12 +236,10 @@ def accelerate(job: Job) -> None:
                 optimizer.zero_grad()
             steps += 1
             if accelerator.sync_gradients and not job.arguments.whole:
-                accelerator.save_state(part := path.with_suffix(".part"))
+                accelerator.save_state(part)
                 accelerator.wait_for_everyone()
                 if accelerator.is_main_process:
-                    (part / "steps.json").write_text(json.dumps(steps))
-                    shutil.rmtree(path, ignore_errors=True)
-                    part.rename(path)
+                    part.rename(job.output / f"state-{steps}")
                 accelerator.wait_for_everyone()
             job.step()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -81,6 +82,9 @@ class Loading:
             raise ArgumentError(_OPERATOR, name, "left out", shown(value), "The data set has it.")
         if not arguments.get("in_order", True):
             raise ArgumentError(_OPERATOR, "in_order", "True, as a place is one in an order", "False")
+        # torch draws a seed of the workers at each `iter`. From the default generator that would change the draws of a
+        # trainer, such as of dropout, which begins an epoch in its midst.
+        arguments.setdefault("generator", own_generator())
         super().__init__(dataset, batch_size=None, num_workers=num_workers, **arguments)  # type: ignore[call-arg] # of torch's class
         self.__dict__["sampler"] = Counted(dataset)  # torch keeps this attribute from being set
         self._taken: State | None = None
@@ -196,6 +200,16 @@ def prepared(kind: Any) -> type:
 
     documented = {"__module__": kind.__module__, "__doc__": kind.__doc__}
     return type(kind.__name__, (Prepared, kind, DataLoaderShard), documented)
+
+
+_loaders = itertools.count()
+
+
+def own_generator() -> Any:
+    """A generator for the seeds of workers, other than that of any loader before. Its seed follows torch's own."""
+    import torch
+
+    return torch.Generator().manual_seed((torch.initial_seed() + next(_loaders)) % 2**63)
 
 
 class Counted(Told):
