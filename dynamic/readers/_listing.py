@@ -27,6 +27,7 @@ from dynamic.io._store import DISK, Store
 
 from ._labels import Labels, labels_given, lines_of
 from ._names import Names, normal
+from ._order import sorted_by
 
 __all__ = [
     "FILE_FILTERS",
@@ -239,6 +240,8 @@ class Listing:
     def digest_of(self, column: str, sort: bool, count: int | None = None) -> str:
         """A digest over a column of all samples, or of so many; made once."""
         key = column, sort, count
+        if key not in self._known and column == "names" and sort and count is None and self.beside is None:
+            self._known[key] = _digest(numpy.sort(self.ids[self.rows]).astype("<u8"))
         if key not in self._known:
             order = self._order(len(self.rows) if count is None else count, sort=sort)
             columns: dict[str, Callable[[], Any]] = {
@@ -247,7 +250,7 @@ class Listing:
                 "sizes": lambda: self.sizes_of(order).astype("<i8"),
                 "contents": lambda: self.contents[order],
             }
-            self._known[key] = hashlib.blake2b(columns[column]().tobytes(), digest_size=16).hexdigest()
+            self._known[key] = _digest(columns[column]())
         return self._known[key]
 
     @_Once
@@ -260,7 +263,11 @@ class Listing:
         if count < len(some):
             some = some[numpy.sort(numpy.argpartition(self.chosen_ids, count)[:count])]
         by = self.ids if self.beside is None else self.beside
-        return some[numpy.argsort(by[some], kind="stable")] if sort else some
+        return some[sorted_by(by[some])] if sort else some
+
+
+def _digest(column: Any) -> str:
+    return hashlib.blake2b(column.tobytes(), digest_size=16).hexdigest()
 
 
 def _little(labels: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy
 
-__all__ = ["Order", "keys", "mix"]
+__all__ = ["Order", "keys", "mix", "sorted_by"]
 
 _DEALT = "deal"  # stands where the epoch stands, in the key of the order by which samples are dealt to shards
 
@@ -46,6 +46,15 @@ def mix(words: Any) -> None:
     words ^= words >> numpy.uint64(31)
 
 
+def sorted_by(keys: Any) -> Any:
+    """The places of keys in their order, equal ones as they come: intp of shape (N,)."""
+    order = numpy.argsort(keys)
+    ordered = keys[order]
+    if (ordered[1:] == ordered[:-1]).any():
+        return numpy.argsort(keys, kind="stable")  # which takes twice as long
+    return order
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """The order of the samples with these ids: as they are listed, or shuffled anew each epoch.
@@ -69,10 +78,10 @@ class Order:
             return numpy.arange(n)
         mixed = keys(self.ids, self.seed, epoch)
         if self.dealt == 1:
-            return numpy.argsort(mixed, kind="stable")
+            return sorted_by(mixed)
         dealt = min(self.dealt, max(1, n))  # other shards have none
         shard = numpy.empty(n, numpy.intp)
-        shard[numpy.argsort(keys(self.ids, self.seed, _DEALT), kind="stable")] = numpy.arange(n) % dealt
+        shard[sorted_by(keys(self.ids, self.seed, _DEALT))] = numpy.arange(n) % dealt
         order = numpy.empty(n, numpy.intp)
         places = numpy.concatenate([numpy.arange(k, n, dealt) for k in range(dealt)])
         order[places] = numpy.lexsort((mixed, shard))
