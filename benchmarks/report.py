@@ -87,7 +87,7 @@ def draw_training(text: str) -> None:
     axes.bar_label(bars, fmt="{:,.0f}", padding=3)
     axes.set_xlabel("images a second, two threads or workers")
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(PICTURES / "training.svg")
+    figure.savefig(PICTURES / "training.svg", metadata={"Date": None})
 
 
 def draw_cores(text: str) -> None:
@@ -108,7 +108,7 @@ def draw_cores(text: str) -> None:
     axes.set_ylabel("images a second")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(PICTURES / "cores.svg")
+    figure.savefig(PICTURES / "cores.svg", metadata={"Date": None})
 
 
 def draw_scale(text: str) -> None:
@@ -134,7 +134,7 @@ def draw_scale(text: str) -> None:
         axes.set(xscale="log", yscale="log", xlabel="samples", title=title)
         axes.spines[["top", "right"]].set_visible(False)
     figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, loc="outside lower center", ncols=3)
-    figure.savefig(PICTURES / "scale.svg")
+    figure.savefig(PICTURES / "scale.svg", metadata={"Date": None})
 
 
 def machine() -> str:
