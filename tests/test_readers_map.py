@@ -313,3 +313,28 @@ def test_rows_are_selected_and_drawn_by_their_parts(make, tmp_path):
     assert [bytes(f).rstrip(b"\0") for batch, _ in again.next_epoch(5) for f in files(batch)] == taken
     with pytest.raises(ArgumentError, match="Error.* for sample '0'"):
         readers.Map(dataset=data, outputs=outputs, where=lambda row: row["none"] == 1 or row.nothing)
+
+
+@pytest.mark.parametrize("form", [None, "numpy", "torch", "a transform"])
+def test_columns_of_hugging_face_are_as_its_rows(form):
+    datasets = pytest.importorskip("datasets")
+    if form == "torch":
+        pytest.importorskip("torch")
+    table = {"a.b": [b"%d" % i for i in range(9)], "a": [{"c": i, "d": [i, i]} for i in range(9)],
+             "n": [2**31 + i for i in range(9)], "x": [[0.5 * i] * (i % 2 + 1) for i in range(9)]}  # fmt: skip
+    dataset = datasets.Dataset.from_dict(table)
+    if form == "a transform":
+        dataset.set_transform(lambda batch: batch | {"more": [row["c"] for row in batch["a"]]})
+    elif form:
+        dataset.set_format(form)
+    outputs = ["a.b", "a.c", "a.d", "n"] if form != "torch" else ["a.c", "n"]
+    for parts in (outputs, outputs[1:2], [*outputs, lambda row: row["n"]], [*outputs, "x"]):
+        ours = readers.Map(dataset=dataset, outputs=parts, random_shuffle=True)
+        plain = readers.Map(dataset=[dataset[i] for i in range(9)], outputs=parts, random_shuffle=True)
+        for _ in range(3):
+            for mine, theirs in zip(ours(4), plain(4), strict=True):
+                assert (mine.dtype, mine.origin.names) == (theirs.dtype, theirs.origin.names)
+                for one, other in zip(mine, theirs, strict=True):
+                    np.testing.assert_array_equal(one.numpy(), other.numpy(), strict=True)
+    if form == "a transform":
+        assert readers.Map(dataset=dataset, outputs=["more"])(9)[0].tolist() == list(range(9))
