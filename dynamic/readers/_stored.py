@@ -270,8 +270,8 @@ class Stored(Reader[G], Generic[L, G]):
                 system is asked for each file once; or their "contents" as well, for which all of them are read once.
             on_mismatch: The treatment of a state of other samples or of another order: "raise"; "warn" and go
                 on from the same position; or "adapt": give exactly the samples of the epoch that have not been given.
-            storage_options: For paths that are addresses of object stores, such as ``"s3://bucket/train"``: arguments of
-                the file systems of fsspec, such as ``{"anon": True}``. They are in no state and no error.
+            storage_options: For paths that are addresses of object stores, such as ``"s3://bucket/train"``: arguments
+                of the file systems of fsspec, such as ``{"anon": True}``. They are in no state and no error.
             cache_dir: A folder of this machine that keeps content of objects for the next epoch and the next run.
                 Processes may share it.
             cache_bytes: How many bytes it keeps.
