@@ -301,6 +301,19 @@ def test_wav_files_are_read_without_soundfile(seed, count, channels, code):
         assert np.array_equal(ndd.decoders.audio(file)[0].array, expected)
 
 
+def test_huge_and_odd_floats_are_read_without_a_warning():
+    values = np.array([1e300, -np.inf, np.nan, 0.5])
+    form = struct.pack("<HHIIHH", 3, 1, 8000, 64000, 8, 64)
+    assert ndd.decoders.audio(wav(values.tobytes(), form=form), dtype="int16")[0].tolist() == [
+        [32767],
+        [-32768],
+        [0],
+        [16384],
+    ]
+    found = ndd.decoders.audio(wav(values.tobytes(), form=form), sample_rate=16000.0)[0]
+    assert found.shape == (8, 1)
+
+
 def test_a_file_may_be_resampled_as_it_is_decoded():
     files = as_batch([np.frombuffer(corpus.recorded(corpus.sound(n, 2, n)), np.uint8) for n in (40, 90)])
     found, rates = ndd.decoders.audio(files, sample_rate=as_batch([16000.0, 0.0]), downmix=True)

@@ -225,6 +225,7 @@ def _numbers(
     return Recording("WAV", float(rate), frames, channels, values)
 
 
+@numpy.errstate(all="ignore")
 def _convert(values: Array, out: Array) -> None:
     """Stored numbers as floats in [-1, 1], or in the range of a type of integers, as libsndfile has them."""
     bits, wanted = 8 * values.itemsize, 8 * out.itemsize

@@ -78,6 +78,7 @@ def mirrored(places: Any, count: int) -> Any:
     return turned + (turned >= count) * (2 * (count - 1 - turned))
 
 
+@numpy.errstate(all="ignore")
 def padded(signal: Floats, before: int, after: int, *, mirror: bool) -> Floats:
     """A signal with more values at both ends: those of the signal, mirrored, or zeros."""
     count = len(signal)
@@ -158,6 +159,7 @@ def _hertz(mel: Any, formula: str) -> Any:
 
 
 @functools.lru_cache(32)
+@numpy.errstate(all="ignore")
 def mel_bands(
     bins: int, filters: int, rate: float, low: float, high: float, formula: str, *, normalized: bool
 ) -> Bands:
@@ -166,7 +168,7 @@ def mel_bands(
     hertz = numpy.arange(bins) * (rate / max(1, 2 * (bins - 1)))
     up = (hertz - edges[:-2, None]) / (edges[1:-1] - edges[:-2])[:, None]
     down = (edges[2:, None] - hertz) / (edges[2:] - edges[1:-1])[:, None]
-    weights = numpy.maximum(0, numpy.minimum(up, down))
+    weights = numpy.fmax(0, numpy.minimum(up, down))
     if normalized:
         weights *= (2 / (edges[2:] - edges[:-2]))[:, None]
     return _banded(weights.astype(_FLOAT32))
@@ -205,6 +207,7 @@ def cosines(extent: int, count: int, kind: int, lifter: float, *, normalized: bo
     return ((slice(0, count), slice(0, extent), matrix.astype(_FLOAT32)),)
 
 
+@numpy.errstate(all="ignore")
 def filtered(bands: Bands, values: Array, axis: int, out: Array) -> None:
     """A matrix times the vectors along a dimension."""
     if not values.size:
@@ -341,6 +344,7 @@ def _interpolated(source: Floats, step: float, numbers: Array, weights: Floats, 
     return found
 
 
+@numpy.errstate(all="ignore")
 def ranged(values: Array, kind: numpy.dtype[Any]) -> Array:
     """Numbers in the range of another type, as floats: that of floats is [-1, 1], whose 0 is the middle of others."""
     if values.dtype == kind or (values.dtype.kind, kind.kind) == ("f", "f"):

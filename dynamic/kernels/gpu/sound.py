@@ -15,6 +15,7 @@ __all__ = ["decibels", "emphasised", "filtered", "frames", "resampled", "spectra
 _FLOAT32 = numpy.dtype("float32")
 
 
+@numpy.errstate(all="ignore")
 def frames(signal: Array, before: int, length: int, step: int, count: int, *, mirror: bool) -> Array:
     """So many windows of a signal, one a row; the first begins before it."""
     xp, flat = library(signal), signal.reshape(-1)
@@ -61,6 +62,7 @@ def decibels(values: Array, multiplier: float, reference: float, cutoff: float, 
     out[...] = (xp.fmax if multiplier > 0 else xp.fmin)(found, _FLOAT32.type(cutoff))
 
 
+@numpy.errstate(all="ignore")
 def emphasised(signal: Array, coefficient: float, border: str, out: Array) -> None:
     """Each value less a part of the one before."""
     if not signal.size:
