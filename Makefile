@@ -9,13 +9,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 ADAPTERS := .venv-adapters
 
-.PHONY: demo quick test test-adapters check format docs bench gpu-wheels gpu-check reliability fuzz clean
+.PHONY: demo quick test test-adapters check format docs site bench gpu-wheels gpu-check reliability fuzz clean
 
 # The environment is made anew when the project's requirements change, and the native library when its sources do.
 $(VENV)/ready: pyproject.toml hatch_build.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group test --editable '.[examples]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group test --group docs --editable '.[examples]'
 	touch $@
 
 $(VENV)/core: $(VENV)/ready $(wildcard dynamic/_core/*.c dynamic/_core/*.h)
@@ -61,6 +61,10 @@ format: $(VENV)/ready
 docs: $(VENV)/ready
 	$(BIN)/python docs/make_operators.py
 	$(BIN)/python docs/make_floors.py
+
+# The documentation, to be read at build/site/index.html.
+site: $(VENV)/ready
+	$(BIN)/python docs/make_site.py build/site
 
 bench: $(VENV)/core
 	$(BIN)/python benchmarks/overhead.py

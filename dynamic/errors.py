@@ -1,4 +1,4 @@
-"""Errors and warnings: their classes, and the wording that they share.
+"""Errors and warnings: their classes, and the wording that they share::
 
     DynamicError
      ├─ ArgumentError (TypeError, ValueError)   an argument is missing, unknown, of the wrong type or out of range
