@@ -86,7 +86,7 @@ def test_the_main_job_is_measured(photos, capsys, tmp_path):
     arguments = ["bench", str(photos), "--batch-size", "2", "--size", "16", "--seconds", "0.05", "--threads", "1"]
     assert main([*arguments, "--trace", str(tmp_path / "trace.json")]) == 0
     text = capsys.readouterr().out
-    assert "images/s in batches of 2 at 16 x 16, 1 threads" in text
+    assert "images/s in batches of 2 at 16 x 16, 1 thread\n" in text
     for name in ("readers.File", "decoders.image", "random_resized_crop", "coin_flip", "crop_mirror_normalize"):
         assert name in text
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
