@@ -176,9 +176,8 @@ def _bench(chosen: argparse.Namespace) -> int:
             if time.monotonic() > end and len(done) > 1:
                 break
         rate, threads = sum(done[1:]) / report.waited, ndd.get_num_threads()
-    tell(
-        f"{rate:.0f} images/s in batches of {chosen.batch_size} at {chosen.size} x {chosen.size}, {threads} thread{'s' * (threads > 1)}"
-    )
+    told = f"{threads} thread{'s' * (threads > 1)}"
+    tell(f"{rate:.0f} images/s in batches of {chosen.batch_size} at {chosen.size} x {chosen.size}, {told}")
     for part in report.parts:
         tell(f"  {part.name:24} {1e6 * part.seconds / sum(done[1:]):8.1f} us an image  {part.share:6.1%}")
     if chosen.trace is not None:
