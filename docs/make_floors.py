@@ -93,7 +93,7 @@ def floors(graph: Mapping[str, set[str]]) -> dict[str, int]:
 def purpose(name: str) -> str:
     """The first sentence of the docstring of a room."""
     text = ast.get_docstring(ast.parse(MODULES[name].read_text())) or ""
-    return " ".join(text.split("\n\n")[0].split()).partition(". ")[0].removesuffix(".")
+    return " ".join(text.split("\n\n")[0].split()).partition(". ")[0].rstrip(".:")
 
 
 def table() -> str:
