@@ -242,6 +242,8 @@ class Listing:
         key = column, sort, count
         if key not in self._known and column == "names" and sort and count is None and self.beside is None:
             self._known[key] = _digest(numpy.sort(self.ids[self.rows]).astype("<u8"))
+        if column == "labels" and not self.labels.size and type(self).labels_of is Listing.labels_of:
+            self._known[key] = _digest(self.labels)
         if key not in self._known:
             order = self._order(len(self.rows) if count is None else count, sort=sort)
             columns: dict[str, Callable[[], Any]] = {
