@@ -1232,7 +1232,11 @@ def test_batches_are_not_passed_over_twice(folder, workers):
     loader = accelerator.prepare(Loader(reader_of(folder), num_workers=workers))
     skipping = accelerator.skip_first_batches(loader, 2)  # as the Trainer of transformers does
     skipping.set_epoch(1)
-    assert listed(skipping) == epochs[1][2:]
+    batches = iter(skipping)
+    assert listed([next(batches)]) == epochs[1][2:3]
+    with pytest.raises(RuntimeError, match="another loader takes the batches of this data set"):
+        loader.state_dict()  # which nobody can know here
+    assert listed(batches) == epochs[1][3:]
     loader.set_epoch(0)
     (batch,) = itertools.islice(loader, 1)
     loader.load_state_dict(batch.state)

@@ -118,6 +118,11 @@ class Batches:
         return self._epochs.epoch(start) + self._shared.begun if following is None else self._epochs.epoch(following)
 
     @property
+    def is_begun(self) -> bool:
+        """Whether batches have been made since the place was put."""
+        return self._shared.begun
+
+    @property
     def is_loaded(self) -> bool:
         """Whether a state was loaded that no `iter` has begun with yet."""
         return self._loaded and not self._shared.begun

@@ -88,6 +88,7 @@ class Loading:
         super().__init__(dataset, batch_size=None, num_workers=num_workers, **arguments)  # type: ignore[call-arg] # of torch's class
         self.__dict__["sampler"] = Counted(dataset)  # torch keeps this attribute from being set
         self._taken: State | None = None
+        self._iterated = False
 
     @property
     def epoch(self) -> int:
@@ -96,7 +97,7 @@ class Loading:
 
     def __iter__(self) -> Iterator[Outputs]:
         """The batches of the next epoch, or the rest of the one whose state was loaded."""
-        self._taken = None
+        self._taken, self._iterated = None, True
         return self._batches()
 
     def _batches(self) -> Iterator[Outputs]:
@@ -113,7 +114,16 @@ class Loading:
         self._taken = None
 
     def state_dict(self) -> State:
-        """The state after the batch that was taken last, whatever the workers have made ahead."""
+        """The state after the batch that was taken last, whatever the workers have made ahead.
+
+        Raises:
+            RuntimeError: Another loader takes the batches of the data set, such as one of `skip_first_batches`.
+        """
+        if not self._iterated and self.dataset.is_begun:
+            raise RuntimeError(
+                f"{_OPERATOR}: another loader takes the batches of this data set. Take the state of the batch that was "
+                "used last, batch.state, or load a state and iterate over this loader."
+            )
         return self._taken or state_of(Place(self.dataset._next()))
 
     def load_state_dict(self, state_dict: State) -> None:
