@@ -1,6 +1,6 @@
 """Files that are whole or not there: written beside their place, made durable, and moved in one step."""
 
-# ruff: noqa: PTH104, PTH105, PTH108, PTH116 - each call of the system by its own name
+# ruff: noqa: PTH105, PTH108, PTH116 - each call of the system by its own name
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import stat
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -25,6 +26,8 @@ __all__ = ["read", "sweep", "write"]
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _OLD = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_FOLDER: int | None = getattr(os, "O_DIRECTORY", None)  # None: folders cannot be opened (Windows)
+_OLD_PART = 3600.0  # seconds after which a part is of a killed writer, where no lock tells
 _LONGEST = 200  # bytes of a file's name that the name of a part of it begins with
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EPERM, errno.EROFS}
 
@@ -79,12 +82,16 @@ def write(path: Path, data: bytes, *, replace: bool = True) -> None:
     try:
         try:
             _fill(descriptor, data, path)
-            _move(part, path, replace=replace)
-        except BaseException:
-            _discard(part)
-            raise
+        finally:
+            if _locks is None:  # Windows neither moves nor removes an open file
+                _close(descriptor)
+        _move(part, path, replace=replace)
+    except BaseException:
+        _discard(part)
+        raise
     finally:
-        _close(descriptor)
+        if _locks is not None:
+            _close(descriptor)
     try:
         _sync_folder(path.parent)
     except OSError as error:
@@ -117,7 +124,7 @@ def _fill(descriptor: int, data: bytes, path: Path) -> None:
 
 def _move(part: Path, path: Path, *, replace: bool) -> None:
     if replace:
-        os.rename(part, path) if os.name != "nt" else os.replace(part, path)
+        (os.replace if _locks is None else os.rename)(part, path)
         return
     try:
         os.link(part, path)
@@ -172,13 +179,15 @@ def sweep(folder: Path, names: str) -> None:
         folder: The folder.
         names: A regular expression of the names of the files.
     """
-    if _locks is None:
-        return
     pattern = re.compile(rf"\.(?:{names})\.[0-9a-f]{{16}}\.part")
     with os.scandir(folder) as entries:
         parts = [entry.path for entry in entries if pattern.fullmatch(entry.name)]
     for part in parts:
         with contextlib.suppress(OSError):  # gone already, or another's: either way it is not ours to remove
+            if _locks is None:
+                if os.stat(part).st_mtime < time.time() - _OLD_PART:
+                    os.unlink(part)
+                continue
             descriptor = os.open(part, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
             try:
                 _locks.flock(descriptor, _locks.LOCK_EX | _locks.LOCK_NB)
@@ -212,9 +221,9 @@ def _make_folder(folder: Path) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Make changes of the names in a folder durable, where the system can."""
-    if os.name == "nt":  # pragma: no cover - folders cannot be opened there
+    if _FOLDER is None:
         return
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(folder, os.O_RDONLY | _FOLDER | getattr(os, "O_CLOEXEC", 0))
     try:
         os.fsync(descriptor)
     except OSError as error:

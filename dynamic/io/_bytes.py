@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Self, TypeAlias
@@ -398,6 +399,7 @@ def _complete(data: Array, done: int) -> Array:
 
 def _filled_from(data: Array, descriptor: int, start: int) -> Array:
     """Read the bytes of a file from some place on."""
+    assert sys.platform != "win32"
     done = 0
     while done < len(data) and (n := os.preadv(descriptor, [data[done:] if done else data], start + done)):
         done += n
@@ -415,6 +417,7 @@ def _filled(data: Array, descriptor: int, least: int) -> int:
 if hasattr(os, "readv"):
 
     def _read_into(data: Array, descriptor: int) -> int:
+        assert sys.platform != "win32"
         return os.readv(descriptor, [data])
 
 else:  # pragma: no cover - Windows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import secrets
@@ -13,9 +14,12 @@ from typing import Any
 from dynamic._base.locks import new_lock
 
 fcntl: Any
+msvcrt: Any
 try:
     import fcntl
-except ImportError:  # pragma: no cover - Windows
+except ImportError:  # Windows
+    import msvcrt
+
     fcntl = None
 
 __all__ = ["Cache"]
@@ -135,7 +139,7 @@ class Cache:
                     if status.st_mtime < self._begun - _OLD:
                         os.remove(entry.path)  # noqa: PTH107
                     continue
-            except FileNotFoundError:
+            except (FileNotFoundError, PermissionError):  # gone, or open in another process of Windows
                 continue
             kept.append((status.st_mtime, status.st_size, entry.path))
             total += status.st_size
@@ -144,8 +148,12 @@ class Cache:
         for used, there, path in sorted(kept):
             if used >= self._begun or total + size <= self._most - self._most // _FREED:
                 break
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 os.remove(path)  # noqa: PTH107
+            except FileNotFoundError:
+                pass
+            except PermissionError:  # Windows removes no file that another process reads
+                continue
             total -= there
         return total
 
@@ -153,14 +161,33 @@ class Cache:
     def _held(self) -> Iterator[None]:
         """A lock among threads and processes."""
         with self._lock, open(self._path("lock"), "ab") as file:  # noqa: PTH123
-            if fcntl is None:  # pragma: no cover - Windows
-                yield
+            if fcntl is None:
+                with _locked_byte(file.fileno()):
+                    yield
                 return
             fcntl.flock(file.fileno(), fcntl.LOCK_EX)
             try:
                 yield
             finally:
                 fcntl.flock(file.fileno(), fcntl.LOCK_UN)  # a child that was forked meanwhile has the file open too
+
+
+@contextlib.contextmanager
+def _locked_byte(descriptor: int) -> Iterator[None]:
+    """The first byte of a file locked, as Windows does it: a try lasts ten seconds."""
+    while True:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+            break
+        except OSError as error:
+            if error.errno not in (errno.EDEADLK, errno.EACCES):
+                raise
+    try:
+        yield
+    finally:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
 
 
 def _digest(content: bytes | memoryview) -> bytes:

@@ -78,6 +78,7 @@ class _Segment(mmap.mmap):
 
     def is_read(self) -> bool:
         """Whether there is a message, or a tensor of one."""
+        assert sys.platform == "linux"
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -103,6 +104,7 @@ def hand_over_results() -> None:
 
 def _segment(size: int) -> _Segment | None:
     """Memory for a block of the allocator; None leaves it to NumPy."""
+    assert sys.platform == "linux"
     with _lock, contextlib.suppress(OSError), contextlib.ExitStack() as undo:  # there is no room, or no descriptor
         if size < _SMALLEST or len(_segments) >= _MOST:
             return None
@@ -164,6 +166,7 @@ def _reduced(tensor: torch.Tensor) -> Any:
 
 def _handed_over(tensor: torch.Tensor) -> tuple[Any, ...] | None:
     """The arguments of `_received` for a tensor in a segment; None for others, and where that cannot be."""
+    assert sys.platform == "linux"
     if (found := _found(tensor)) is None:
         return None
     segment, place = found

@@ -127,7 +127,8 @@ def _read_at(file: BinaryIO, size: int, at: int) -> bytes:
     if isinstance(file, Ranged):
         return file.read_at(size, at)
     if hasattr(os, "pread"):
-        return os.pread(file.fileno(), size, at)
+        data: bytes = os.pread(file.fileno(), size, at)
+        return data
     file.seek(at)  # pragma: no cover - Windows
     return file.read(size)
 
