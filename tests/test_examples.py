@@ -140,9 +140,49 @@ def test_training_with_jax_that_is_killed_goes_on_to_the_same_weights(photos, tm
     assert rest[-1].startswith("weights: ")
 
 
-def test_the_loop_of_the_readme_stops_and_goes_on(photos, tmp_path, monkeypatch):
+def block_of_the_readme(word: str) -> str:
+    """The first block of code of the README that has a word."""
     text = (ROOT / "README.md").read_text()
-    code = next(block for block in re.findall(r"```python\n(.*?)```", text, re.S) if "next_epoch" in block)
+    return next(block for block in re.findall(r"```python\n(.*?)```", text, re.S) if word in block)
+
+
+def test_the_training_of_the_readme_stops_and_goes_on_to_the_same_weights(photos, tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    code = block_of_the_readme("import torch").replace("num_workers=2", "num_workers=0")
+    (tmp_path / "photos").symlink_to(photos)
+    monkeypatch.chdir(tmp_path)
+
+    class Stop(Exception):
+        pass
+
+    def trained(stop: int) -> tuple[list[torch.Tensor], int]:
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.AvgPool2d(56), torch.nn.Flatten(), torch.nn.Linear(48, 6))
+        optimizer = torch.optim.Adam(model.parameters())
+        steps = 0
+
+        def counted(*_):
+            nonlocal steps
+            if steps == stop:
+                raise Stop
+            steps += 1
+
+        model.register_forward_pre_hook(counted)
+        try:
+            exec(code, {"model": model, "optimizer": optimizer})
+        except Stop:
+            assert steps == stop
+        return list(model.parameters()), steps
+
+    whole, steps = trained(10000)
+    Path("run.pt").unlink()
+    found = [trained(stop) for stop in (3, steps // 3 - 3, 2, 10000)]  # the second at the end of an epoch
+    assert sum(made for _, made in found) == steps
+    assert all(map(torch.equal, whole, found[-1][0]))
+
+
+def test_the_loop_of_the_readme_stops_and_goes_on(photos, tmp_path, monkeypatch):
+    code = block_of_the_readme("next_epoch")
     (tmp_path / "photos").symlink_to(photos)
     monkeypatch.chdir(tmp_path)
 
@@ -199,8 +239,7 @@ def train(images, labels):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
 def test_the_loop_of_the_readme_is_killed_and_started_again_until_it_has_trained(photos, tmp_path):
     """Every start trains, also where an epoch has just ended, until nothing is left."""
-    text = (ROOT / "README.md").read_text()
-    code = next(block for block in re.findall(r"```python\n(.*?)```", text, re.S) if "next_epoch" in block)
+    code = block_of_the_readme("next_epoch")
     for place in ("whole", "killed"):
         (tmp_path / place).mkdir()
         (tmp_path / place / "photos").symlink_to(photos)
