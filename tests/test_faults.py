@@ -16,9 +16,10 @@ from load import interrupted_after
 
 from dynamic import checkpoint
 from dynamic.errors import ArgumentError, DataError
-from dynamic.io import _bytes
+from dynamic.io import _bytes, _store
+from dynamic.io._store import Disk
 from dynamic.pipeline import fn, pipeline_def
-from dynamic.readers import File, _stored
+from dynamic.readers import File
 
 NAMES = [f"{i:02d}.jpg" for i in range(20)]
 
@@ -245,16 +246,18 @@ def slow(monkeypatch):
     """Files come when they are let, and it is counted how many were begun."""
     let, begun = threading.Event(), []
 
-    def waited_for(original):
-        def read(some):
-            begun.extend([some] if isinstance(some, str) else some)
-            let.wait()
-            return original(some)
+    def contents(path, **options):
+        begun.append(path)
+        let.wait()
+        return _bytes.contents(path, **options)
 
-        return read
+    def together(paths):
+        begun.extend(paths)
+        let.wait()
+        return _bytes.together(paths)
 
-    for name in ("contents", "together"):
-        monkeypatch.setattr(_stored, name, waited_for(getattr(_stored, name)))
+    monkeypatch.setattr(Disk, "contents", staticmethod(contents))
+    monkeypatch.setattr(_store, "together", together)
     yield let, begun
     let.set()
 
@@ -315,12 +318,12 @@ import signal, sys, threading
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from dynamic import set_num_threads
 from dynamic.pipeline import fn, pipeline_def
-from dynamic.readers import _stored
-original, begun = _stored.contents, threading.Event()
-def contents(path):
+from dynamic.io._store import Disk
+begun = threading.Event()
+def contents(path, **options):
     begun.set()
     threading.Event().wait()
-_stored.contents = contents
+Disk.contents = staticmethod(contents)
 set_num_threads(3)
 @pipeline_def(batch_size=2, seed=5)
 def made():
