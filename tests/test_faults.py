@@ -338,11 +338,14 @@ pipe.run()
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals here")
 def test_a_process_ends_by_ctrl_c_while_a_file_does_not_come(root):
-    process = subprocess.Popen([sys.executable, "-c", HANGING, str(root)], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)  # fmt: skip
-    assert process.stdout.readline() == "hanging\n"
-    process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=30)
+    command = [sys.executable, "-c", HANGING, str(root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "hanging\n"
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=30)
+        finally:
+            process.kill()  # a failure leaves no process to other tests
     assert process.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in told
 
