@@ -75,7 +75,7 @@ SECTIONS = [
     Section(
         "Project",
         "Questions, changes, and ways to help.",
-        {"": ["faq.md", "changelog.md", "contributing.md", "security.md"]},
+        {"": ["faq.md", "changelog.md", "stability.md", "licences.md", "contributing.md", "security.md"]},
     ),
 ]
 

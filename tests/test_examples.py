@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import installed
 import numpy as np
 import pytest
 
@@ -46,6 +47,12 @@ def test_the_demo_ends_with_its_sentence_and_its_picture(photos, tmp_path, own):
     above, below = picture.array[26 : height // 2], picture.array[height // 2 + 22 :][: height // 2 - 26]
     assert above.std() > 20
     assert np.array_equal(above, below[: len(above)])
+
+
+def test_wheels_are_tried_with_the_code_of_the_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    installed.make_photos(tmp_path / "photos")
+    assert installed.run_readme() == 3 * 3  # epochs of 20 photos in batches of 8; the second start has nothing left
 
 
 def test_the_demo_fails_where_the_folder_has_no_photos(tmp_path):

@@ -8,6 +8,7 @@ import re
 from operator import attrgetter
 from pathlib import Path
 
+import public_surface
 import pytest
 
 import dynamic
@@ -37,6 +38,35 @@ def test_public_names_are_meant_to_be():
     visible = {name for name in vars(dynamic) if not name.startswith("_")}
     modules = {name for name in visible if type(getattr(dynamic, name)).__name__ == "module"}
     assert visible - modules == set(dynamic.__all__) | {"bool", "copy", "filter", "slice"}
+
+
+def test_names_and_parameters_that_users_see_change_on_purpose():
+    """`python tests/public_surface.py` records an intended change; docs/stability.md has the rules."""
+    recorded = public_surface.RECORD.read_text(encoding="utf-8").splitlines()
+    found = public_surface.surface().splitlines()
+    gone, new = [line for line in recorded if line not in found], [line for line in found if line not in recorded]
+    assert (gone, new) == ([], [])
+    assert found == recorded
+
+
+def test_a_surface_tells_parameters_defaults_and_attributes():
+    lines = public_surface.surface().splitlines()
+    assert "dynamic.checkpoint.Checkpoint.save(self, filename, *, keep=None)" in lines
+    assert not [line for line in lines if " at 0x" in line]
+
+    class Shape:
+        size = 3
+
+        def area(self, *, scale: float = 1.0) -> float:
+            return scale
+
+        def _hidden(self):
+            pass
+
+    Shape.__module__ = "dynamic.shapes"
+    assert list(public_surface.described("Shape", Shape)) == [
+        "class Shape() = ()", "Shape.area(self, *, scale=1.0)", "Shape.size",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [n for n in dynamic.__all__ if callable(getattr(dynamic, n))])
