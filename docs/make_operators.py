@@ -341,8 +341,6 @@ def main() -> None:
         (HERE / path).parent.mkdir(exist_ok=True)
         (HERE / path).write_text(text)
     PICTURES.mkdir(exist_ok=True)
-    for old in PICTURES.glob("*.jpg"):
-        old.unlink()
     image = photo()
     for name in SHOWN:
         encoded = cv2.imencode(".jpg", picture(name, image)[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 80])[1]

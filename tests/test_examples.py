@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 
 import installed
@@ -277,3 +278,84 @@ def test_the_loop_of_the_page_on_pytorch_takes_labels_as_they_come(photos, tmp_p
     exec(re.search(r"```python\n(.*?)```", page, re.S)[1], names)
     assert len(names["labels"].torch().shape) == 1
     assert names["loss"].item() > 0
+
+
+def blocks_of(page: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "tutorial" / f"{page}.md").read_text(), re.M | re.S)
+
+
+def test_the_tutorial_runs_page_after_page(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.chdir(tmp_path)
+    names: dict = {"__name__": "__main__"}
+    for page in ("train", "resume", "speed"):
+        for block in blocks_of(page):
+            exec(compile(block, page, "exec"), names)
+    printed = capsys.readouterr().out
+    losses = [float(loss) for loss in re.findall(r"epoch \d: loss (.*)", printed)]
+    assert len(losses) == 6
+    assert losses[-1] < losses[0] / 4
+    assert int(re.search(r"(\d+) of 192 pictures are recognised", printed)[1]) > 170
+    assert len(blocks_of("train")[1].splitlines()) <= 60
+
+
+def test_the_run_of_the_tutorial_is_stopped_and_ends_with_the_same_weights(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.chdir(tmp_path)
+    exec(blocks_of("train")[0], {})
+    script = blocks_of("train")[1].partition("for epoch in")[0] + blocks_of("resume")[0]
+    script = script.replace("range(loader.epoch, 6)", "range(loader.epoch, 2)")
+
+    def run(stop: int) -> dict:
+        """The weights after so many batches, or after the whole run."""
+        names: dict = {"__name__": "__main__"}
+        saved = script.replace('save("training.pt")', 'save("training.pt"); count()')
+        taken = iter(range(1, 1000))
+
+        def count() -> None:
+            if next(taken) == stop:
+                raise KeyboardInterrupt
+
+        try:
+            names["count"] = count
+            exec(saved, names)
+        except KeyboardInterrupt:
+            assert stop
+        return names["model"].state_dict()
+
+    whole = run(0)
+    Path("training.pt").unlink()
+    for stop in (5, 9):
+        run(stop)
+    again = run(0)
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+
+
+def test_the_last_page_of_the_tutorial_trains_on_two_ranks_and_goes_on(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.chdir(tmp_path)
+    exec(blocks_of("train")[0], {})
+    (script,) = blocks_of("ranks")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    for epochs, ranks in ((1, 2), (2, 1)):
+        Path("ranks.py").write_text(script.replace("range(loader.epoch, 2)", f"range(loader.epoch, {epochs})"))
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+        done = subprocess.run([*launch, "ranks.py"], env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert re.findall(r"epoch (\d): loss", done.stdout) == [str(epochs - 1)]
+
+
+def test_the_page_on_migrating_runs_and_names_what_is_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(blocks_of("train")[0], {})
+    page = (ROOT / "docs" / "migrating.md").read_text()
+    names: dict = {}
+    exec(re.search(r"^```python\n(.*?)^```", page, re.M | re.S)[1], names)
+    files, labels = names["reader"](batch_size=4)
+    images, _ = names["step"](files, labels)
+    assert (images.shape, images.layout) == ([(3, 224, 224)] * 4, "CHW")
+    assert abs(np.concatenate([image.array.ravel() for image in images]).mean()) < 2
+    found = set(re.findall(r"`(?:ndd|dynamic)\.([\w.]+)", page))
+    assert len(found) > 40
+    adapters = {"pytorch.Loader", "tensorflow.Dataset"}  # which import torch and tensorflow
+    assert [name for name in sorted(found - adapters) if attrgetter(name)(ndd) is None] == []
