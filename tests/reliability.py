@@ -48,7 +48,7 @@ def line(*cells: str) -> str:
 
 def head(day: datetime.date) -> list[str]:
     return [f"Measured on {day.isoformat()} by `make reliability`.", "",
-            line("goal", "asked", "ours", "holds"), "|---|---|---|---|"]  # fmt: skip
+            line("goal", "requirement", "measured", "holds"), "|---|---|---|---|"]  # fmt: skip
 
 
 def line_of(row: Row, figure: str, holds: bool) -> str:

@@ -149,7 +149,7 @@ CHANGES = {
 }
 
 
-@goal("G10 changes", "other data or arguments: refused, and what differs is named; shards and batches may differ")
+@goal("G10 changes", "other data or arguments: refused, and differences are named; shards and batches may differ")
 def changed(sample):
     with folder() as path:
         names, refused = test_resume.NAMES[:30], 0
