@@ -75,7 +75,10 @@ SECTIONS = [
     Section(
         "Project",
         "Questions, changes, and ways to help.",
-        {"": ["faq.md", "changelog.md", "stability.md", "licences.md", "contributing.md", "security.md"]},
+        {
+            "": ["faq.md", "changelog.md", "stability.md", "licences.md"],
+            "Help": ["contributing.md", "code_of_conduct.md", "security.md"],
+        },
     ),
 ]
 
@@ -214,10 +217,9 @@ def tree(pages: Sequence[str], caption: str = "", depth: int = 1, hidden: bool =
 
 def stage(folder: Path) -> None:
     """Write all pages of the site, as Sphinx reads them."""
-    sources = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
     texts: dict[str, str] = {}
     files: set[PurePosixPath] = set()
-    for source in [*sources, *DOCS.rglob("*.md")]:
+    for source in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]:
         path = PurePosixPath(source.relative_to(ROOT).as_posix())
         texts[placed(path)], targets = moved(source.read_text(), path)
         files |= {target for target in targets if target.suffix != ".md"}
@@ -262,6 +264,8 @@ SETTINGS = {
     "autodoc_typehints": "description",
     "autodoc_typehints_description_target": "documented",
     "toc_object_entries_show_parents": "hide",
+    "napoleon_use_ivar": True,
+    "python_use_unqualified_type_names": True,
     "python_display_short_literal_types": True,
     "copybutton_prompt_text": r">>> |\.\.\. |\$ ",
     "copybutton_prompt_is_regexp": True,
@@ -283,6 +287,12 @@ SETTINGS = {
 }
 
 
+def plain(_app: object, what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
+    """Keep Napoleon from taking the words before a colon for the type of a property."""
+    if what in ("property", "attribute", "data"):
+        lines.insert(0, "")
+
+
 def build(output: Path) -> None:
     """Build the site.
 
@@ -299,6 +309,7 @@ def build(output: Path) -> None:
         app = Sphinx(
             source, None, output, Path(folder) / "read", "html", confoverrides=settings, status=None, freshenv=True
         )
+        app.connect("autodoc-process-docstring", plain, priority=400)  # before Napoleon
         app.build()
     if app._warncount:
         raise RuntimeError(f"Sphinx has warned {app._warncount} times, as shown above.")
