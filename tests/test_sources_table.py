@@ -29,7 +29,7 @@ def table(first):
 
 
 ROWS = table("source")
-GIVEN = table("what a source gives")
+GIVEN = table("a source gives")
 
 
 def scaled_by_index(number, factor):
