@@ -127,15 +127,6 @@ def test_every_decision_is_listed_and_short():
     assert [name for name, path in pages.items() if not 100 <= len(path.read_text().split()) <= 450] == []
 
 
-@pytest.mark.parametrize(("name", "least"), [("pipelines.md", 6)])
-def test_pages_name_tests_that_exist(name, least):
-    page = (ROOT / "docs" / name).read_text()
-    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
-    named = set(re.findall(r"`(test_\w+)`", page))
-    assert len(named) >= least
-    assert [test for test in sorted(named) if f"def {test}(" not in tests] == []
-
-
 @pytest.mark.parametrize("module", ["random", "decoders", "noise", "reductions", "math", "transforms", "segmentation",
                                     "experimental"])  # fmt: skip
 def test_completion_offers_what_is_public(module):
