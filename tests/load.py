@@ -331,7 +331,7 @@ def _sum_of(i):
 
 
 def loaded(workers):
-    """Whether workers of torch's loader give what one process gives."""
+    """Whether workers of torch's loader give the results of one process."""
     import torch.utils.data
 
     from dynamic.pytorch import Dataset
@@ -360,7 +360,7 @@ def forking(sample):
     return f"{worked} worked, {refused} refused, {len(outcomes) - worked - refused} hung or died", right
 
 
-@goal("G15 start methods", "spawn, forkserver, fork, and the workers of torch's DataLoader give what one process gives")
+@goal("G15 start methods", "spawn, forkserver, fork and workers of torch's DataLoader give the results of one process")
 def start_methods(sample):
     methods = ("fork", "spawn") if sample else ("fork", "spawn", "forkserver")
     right = [in_a_process(started, method, 4 if sample else 40, seconds=300) for method in methods]
