@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import make_operators
 
@@ -287,10 +287,21 @@ SETTINGS = {
 }
 
 
-def plain(_app: object, what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
-    """Keep Napoleon from taking the words before a colon for the type of a property."""
-    if what in ("property", "attribute", "data"):
-        lines.insert(0, "")
+def properties(app: Any) -> None:
+    """Hide the docstrings of properties from Napoleon, which takes the words before a colon for a type."""
+    kept: list[str] = []
+
+    def hide(_app: Any, what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
+        if what in ("property", "attribute", "data"):
+            kept[:] = lines
+            lines.clear()
+
+    def show(_app: Any, what: str, _name: str, _object: object, _options: object, lines: list[str]) -> None:
+        if what in ("property", "attribute", "data"):
+            lines[:] = kept
+
+    app.connect("autodoc-process-docstring", hide, priority=400)
+    app.connect("autodoc-process-docstring", show, priority=600)
 
 
 def build(output: Path) -> None:
@@ -309,7 +320,7 @@ def build(output: Path) -> None:
         app = Sphinx(
             source, None, output, Path(folder) / "read", "html", confoverrides=settings, status=None, freshenv=True
         )
-        app.connect("autodoc-process-docstring", plain, priority=400)  # before Napoleon
+        properties(app)
         app.build()
     if app._warncount:
         raise RuntimeError(f"Sphinx has warned {app._warncount} times, as shown above.")
