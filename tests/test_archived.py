@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from test_readers_webdataset import index_of, outputs, packed, summed
 
 from dynamic.errors import DataError
+from dynamic.io._store import DISK
 from dynamic.readers import Webdataset, _archived, _stored, _tar
 from dynamic.readers._archived import File, Rule, all_differ, grouped, indexed, one_by_one
 from dynamic.readers._words import Text
@@ -63,7 +64,7 @@ def test_headers_at_once_are_those_one_by_one(tmp_path_factory, members, data):
             found.append(str(error))
         return found
 
-    with pytest.MonkeyPatch.context() as patch, _tar.opened(str(path)) as file:
+    with pytest.MonkeyPatch.context() as patch, DISK.file(str(path), _tar.AHEAD) as file:
         patch.setattr(_tar, "_FEW", data.draw(st.integers(1, 4)))
         patch.setattr(_tar, "_WINDOW", 512 * data.draw(st.integers(1, 4)))
         names, lengths, starts, sizes, at = _tar.plain_members(file)
