@@ -131,7 +131,7 @@ _ELSEWHERE = {
 _FORMER = {"_interop": "data._interop", "_origin": "_base.origin", "_rng": "random._rng"}
 _sys.modules.update({f"dynamic.{former}": _sys.modules[f"dynamic.{module}"] for former, module in _FORMER.items()})
 
-_LATER = ("auto_aug", "jax", "pipeline", "pytorch", "tensorflow", "testing")
+_LATER = ("auto_aug", "jax", "pipeline", "pytorch", "ray", "tensorflow", "testing")
 
 
 def __dir__() -> list[str]:

@@ -17,7 +17,7 @@ RECORD = Path(__file__).parent / "data" / "public_surface.txt"
 #: Rooms that users reach by other names.
 INSIDE = ("dynamic.kernels", "dynamic.data", "dynamic.ops", "dynamic.context", "dynamic.__main__")
 #: Adapters, some of whose names are made with the library that they adapt: their signatures are not recorded.
-ADAPTERS = ("dynamic.jax", "dynamic.pytorch", "dynamic.tensorflow")
+ADAPTERS = ("dynamic.jax", "dynamic.pytorch", "dynamic.ray", "dynamic.tensorflow")
 
 
 def modules() -> list[str]:

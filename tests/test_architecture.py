@@ -67,8 +67,8 @@ def run(code: str) -> str:
 
 def test_importing_takes_no_optional_library_and_little_time():
     loaded = run("import sys, dynamic; print(*sys.modules)").split()
-    assert not {"cupy", "torch", "jax", "tensorflow", "scipy", "PIL"} & set(loaded)
-    later = ["auto_aug", "jax", "pipeline", "pytorch", "tensorflow", "testing"]
+    assert not {"cupy", "torch", "jax", "ray", "tensorflow", "scipy", "PIL"} & set(loaded)
+    later = ["auto_aug", "jax", "pipeline", "pytorch", "ray", "tensorflow", "testing"]
     assert not {f"dynamic.{name}" for name in later} & set(loaded)
     found = run(f"import dynamic; print(*(getattr(dynamic, name).__name__ for name in {later}))").split()
     assert found == [f"dynamic.{name}" for name in later]  # each when it is asked for

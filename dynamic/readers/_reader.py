@@ -68,6 +68,11 @@ def pass_over_step(reader: Reader[Any], batch_size: int) -> bool:
     return reader._pass_over(batch_size)
 
 
+def share_of(reader: Reader[Any], batch_size: int) -> _Share | None:
+    """The samples of the next step of a reader in its epoch; None where the epoch has no more."""
+    return reader._share(reader._place, batch_size)
+
+
 def has_step(reader: Reader[Any], place: Place, batch_size: int) -> bool:
     """Whether the epoch has a step at a place."""
     return reader._share(place, batch_size) is not None
