@@ -356,6 +356,8 @@ class Loader:
             if columns is not None:
                 yield _batches(columns)
                 del columns  # or they would stay here while the next are fetched
+            elif (row := rows.row()) is not None:  # all of the batch was skipped
+                yield {name: batch[:0] for name, batch in _batches(row).items()}
         self._states, self._begun = {"reader": state_at(reader, epoch_ended(progress_of(reader)))}, False
 
     def _dataset(self, reader: Reader[Any], size: int) -> ray.data.Dataset:
@@ -404,7 +406,7 @@ class _Rows:
         self._taken = 0
 
     def of(self, position: int, most: int) -> Columns | None:
-        """The rows of the batch that ends at a position; none where all were skipped; None where no block is left.
+        """The rows of the batch that ends at a position; None where there is none.
 
         Args:
             position: The position.
@@ -422,9 +424,11 @@ class _Rows:
             self._taken, most = self._taken + count, most - count
             if count < len(positions):
                 break
-        if not parts and self._columns is not None:
-            return {k: v[:0] for k, v in self._columns.items()}
         return _joined(parts) if parts else None
+
+    def row(self) -> Columns | None:
+        """A row of the last block that was fetched; None where there was none."""
+        return self._columns and {k: v[:1] for k, v in self._columns.items()}
 
     def _fill(self) -> bool:
         """Have a row; False where there are no more."""
