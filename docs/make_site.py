@@ -116,6 +116,7 @@ REFERENCE = {
     "nodes": Module("Nodes of torchdata", "dynamic.pytorch.nodes"),
     "jax": Module("JAX", "dynamic.jax"),
     "tensorflow": Module("TensorFlow", "dynamic.tensorflow"),
+    "ray": Module("Ray", "dynamic.ray"),
     "pipeline": Module("Pipelines", "dynamic.pipeline"),
     "tensors_of_pipelines": Module("Outputs of pipelines", "dynamic.pipeline.tensors"),
     "auto_augment": Module("AutoAugment", "dynamic.auto_aug.auto_augment"),
