@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 
-from dynamic import ArgumentError, Batch, StateMismatch
+from dynamic import ArgumentError, Batch, StateMismatch, readers
 from dynamic._base.origin import Origin
 from dynamic._base.pool import limited
 from dynamic._base.state import State
 from dynamic.errors import shown
-from dynamic.pipeline._epochs import Epochs, Place, States, place_of, state_of
+from dynamic.pipeline._epochs import Epochs, Place, Source, States, place_of, state_of
 from dynamic.pipeline._output import named, names, stepped
 from dynamic.pipeline._run import columns as outputs_of
 from dynamic.readers._checks import natural
@@ -43,7 +43,7 @@ Columns = dict[str, Any]
 
 
 def read(
-    reader: Reader[Any],
+    reader: readers.Reader[Any],
     *,
     batch_size: int | None = None,
     output_map: Sequence[str] = ("data", "label"),
@@ -301,7 +301,7 @@ class Loader:
 
     def __init__(
         self,
-        source: Reader[Any] | Callable[[], Reader[Any]],
+        source: Source,
         step: Callable[..., Any] | type | None = None,
         *,
         batch_size: int | None = None,
