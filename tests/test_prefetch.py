@@ -17,7 +17,7 @@ import weakref
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from interrupts import Interruption
 
@@ -120,7 +120,6 @@ KINDS = ["reader", "zip", "mix", "source", "generator", "nested"]
 
 
 @given(data=st.data())
-@settings(max_examples=60)
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_stop_goes_on_as_a_loop_without_prefetch(root, kind, data):
     """In the same objects and in new ones that get the states of a stop, with any depths before and after."""
@@ -170,7 +169,7 @@ def test_a_loop_that_is_made_ahead_can_be_stopped_anywhere(root, depth):
 
         return {"reader": reader, "rng": rng}, lambda: iter(prefetch(reader.next_epoch(batch_size), step, depth))
 
-    assert assert_resumable(job, batch_sizes=(1, 3, 4), num_shards=(1, 2)).samples == len(NAMES)
+    assert assert_resumable(job, batch_sizes=(2, 3), num_shards=(1, 2)).samples == len(NAMES)
 
 
 def test_batches_are_made_ahead_and_places_are_those_of_the_taken(root):

@@ -147,7 +147,10 @@ def test_a_run_may_be_stopped_and_go_on_with_other_shards_and_batches(kind, how,
 
         return {"reader": reader, "rng": rng}, epoch
 
-    assert assert_resumable(job, batch_sizes=(1, 3)).samples == {"where": 6, "with replacement": 7}.get(how, 4)
+    assert assert_resumable(job, batch_sizes=(2, 3), num_shards=(1, 3)).samples == {
+        "where": 6,
+        "with replacement": 7,
+    }.get(how, 4)
 
 
 @kinds
