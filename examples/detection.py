@@ -8,8 +8,6 @@ process ends itself by SIGKILL after that step.
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import os
 import signal
 import sys
@@ -54,13 +52,9 @@ def loss_of(predicted, boxes):
 
 def main() -> None:
     """Train, from the start or from a checkpoint."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="where to write")
-    parser.add_argument("--steps", type=int, default=60, help="how many steps to make in all")
-    parser.add_argument("--every", type=int, default=7, help="steps between checkpoints")
-    parser.add_argument("--kill-at", type=int, help="end the process after this step")
-    arguments = parser.parse_args()
-    folder, path = photos.coins(arguments.output / "coins"), arguments.output / "detection.pt"
+    options = photos.parser(__doc__).parse_args()
+    folder = photos.coins(options.output / "coins")
+    path, part = options.output / "detection.pt", options.output / "detection.part"
     torch.manual_seed(1234)
     torch.use_deterministic_algorithms(mode=True)
     layers = [nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU()]
@@ -72,10 +66,10 @@ def main() -> None:
     if path.exists():
         saved = torch.load(path, weights_only=True)
         step = saved.pop("step")
-        for name, part in parts.items():
-            part.load_state_dict(saved[name])
+        for name, state in saved.items():
+            parts[name].load_state_dict(state)
     print(f"{len(reader)} photos; {step} steps have been made")
-    while step < arguments.steps:
+    while step < options.steps:
         for jpegs, boxes, _ in reader.next_epoch(batch_size=8):
             images, boxes = augmented(jpegs, boxes, rng)
             loss = loss_of(model(images), boxes)
@@ -83,16 +77,15 @@ def main() -> None:
             loss.backward()
             optimizer.step()
             step += 1
-            print(f"step {step} loss {loss.item():.3f}", flush=True)
-            if step % arguments.every == 0 or step == arguments.steps:
-                torch.save({"step": step} | {name: part.state_dict() for name, part in parts.items()}, f"{path}.part")
-                Path(f"{path}.part").replace(path)
-            if step == arguments.kill_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if step == arguments.steps:
+            print(f"step {step}: loss {loss.item():.3f}", flush=True)
+            if step % options.every == 0 or step == options.steps:
+                torch.save({"step": step} | {name: each.state_dict() for name, each in parts.items()}, part)
+                part.replace(path)  # a kill leaves the old file or the new one, never half of one
+            if step == options.kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)  # as a scheduler does that needs the machine
+            if step == options.steps:
                 break
-    weights = b"".join(value.numpy().tobytes() for value in model.state_dict().values())
-    print(f"weights: {hashlib.sha256(weights).hexdigest()}")
+    print(f"weights: {photos.digest(model.state_dict())}")
 
 
 if __name__ == "__main__":

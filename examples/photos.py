@@ -1,15 +1,37 @@
-"""Real photos to run the examples on, some with boxes and masks, and a contact sheet to look at the results."""
+"""For all examples: real photos to run them on, their options, a hash of their weights, and a contact sheet."""
 
 from __future__ import annotations
 
+import argparse
+import hashlib
 import importlib.util
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy
 from PIL import Image, ImageDraw, ImageOps
 
 _ORIENTATION = 0x0112  # the EXIF tag
+
+
+def parser(purpose: str) -> argparse.ArgumentParser:
+    """The options of all examples that train; `purpose` is the docstring of the example."""
+    parser = argparse.ArgumentParser(description=purpose.split("\n", 1)[0])
+    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="where to write")
+    parser.add_argument("--steps", type=int, default=60, help="how many steps to make in all")
+    parser.add_argument("--every", type=int, default=7, help="steps between checkpoints")
+    parser.add_argument("--kill-at", type=int, help="end the process by SIGKILL after this step")
+    return parser
+
+
+def digest(weights: Mapping[str, Any]) -> str:
+    """A hash of all bits of arrays: two trainings with the same hash have ended with the same weights."""
+    found = hashlib.sha256()
+    for name, value in sorted(weights.items()):
+        found.update(name.encode() + numpy.asarray(value).tobytes())
+    return found.hexdigest()
 
 
 def _sources() -> list[tuple[str, Path]]:
@@ -80,6 +102,31 @@ def coins(folder: Path) -> Path:
                 annotations.append({**annotation, "iscrowd": 0})
     text = json.dumps({"images": images, "annotations": annotations, "categories": [{"id": 1, "name": "coin"}]})
     (folder / "coins.json").write_text(text)
+    return folder
+
+
+def episodes(folder: Path, count: int = 8, length: int = 24) -> Path:
+    """Write what a robot's recorder would: two cameras, states and actions of a hand that moves to a cup of coffee.
+
+    An episode is a folder with a JPEG for each frame of each camera, and states and actions (x, y) in numbers.npz.
+    """
+    from skimage import data
+
+    photo, goal = Image.fromarray(data.coffee()), numpy.array([330.0, 200.0])  # of the cup
+    for number in range(count):
+        chance, own = numpy.random.default_rng(number), folder / f"episode-{number}"
+        position, states, actions = chance.uniform([40, 40], [560, 360]), [], []
+        for time in range(length):
+            action = numpy.clip(0.15 * (goal - position), -10, 10) + chance.normal(0, 1, 2)
+            states.append(position / 300 - 1)
+            actions.append(action / 10)
+            top, (x, y) = photo.copy(), position
+            ImageDraw.Draw(top).rectangle((x - 12, y - 12, x + 12, y + 12), fill="red")
+            for camera, image in (("top", top), ("hand", photo.crop((x - 60, y - 60, x + 60, y + 60)))):
+                (own / camera).mkdir(parents=True, exist_ok=True)
+                image.resize((96, 64) if camera == "top" else (64, 64)).save(own / camera / f"{time:03}.jpg")
+            position = position + action
+        numpy.savez(own / "numbers.npz", state=numpy.float32(states), action=numpy.float32(actions))
     return folder
 
 

@@ -1,6 +1,6 @@
 """Train a small segmenter of coins on the CPU, be killed, and go on: the weights are those of a run without a stop.
 
-    python examples/segmentation.py [--output FOLDER] [--steps 40] [--every 7] [--kill-at STEP]
+    python examples/segmentation.py [--output FOLDER] [--steps 60] [--every 7] [--kill-at STEP]
 
 Two readers give photos and their masks in one order. Both are turned and cropped by one draw, masks by the nearest
 pixel, with 255 outside of the photo, which the loss ignores. With --kill-at the process ends itself by SIGKILL after
@@ -9,8 +9,6 @@ that step.
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import os
 import signal
 import sys
@@ -42,13 +40,9 @@ def augmented(jpegs, pngs, rng):
 
 def main() -> None:
     """Train, from the start or from a checkpoint."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="where to write")
-    parser.add_argument("--steps", type=int, default=40, help="how many steps to make in all")
-    parser.add_argument("--every", type=int, default=7, help="steps between checkpoints")
-    parser.add_argument("--kill-at", type=int, help="end the process after this step")
-    arguments = parser.parse_args()
-    folder, path = photos.coins(arguments.output / "coins"), arguments.output / "segmentation.pt"
+    options = photos.parser(__doc__).parse_args()
+    folder = photos.coins(options.output / "coins")
+    path, part = options.output / "segmentation.pt", options.output / "segmentation.part"
     torch.manual_seed(1234)
     torch.use_deterministic_algorithms(mode=True)
     layers = [nn.Conv2d(3, 16, 5, 1, 2), nn.ReLU(), nn.Conv2d(16, 16, 5, 1, 2), nn.ReLU()]
@@ -60,10 +54,10 @@ def main() -> None:
     if path.exists():
         saved = torch.load(path, weights_only=True)
         step = saved.pop("step")
-        for name, part in parts.items():
-            part.load_state_dict(saved[name])
+        for name, state in saved.items():
+            parts[name].load_state_dict(state)
     print(f"{len(reader)} photos; {step} steps have been made")
-    while step < arguments.steps:
+    while step < options.steps:
         for (jpegs, _), (pngs, _) in zip(reader.next_epoch(batch_size=6), masks.next_epoch(batch_size=6), strict=True):
             images, classes = augmented(jpegs, pngs, rng)
             loss = nn.functional.cross_entropy(model(images), classes, ignore_index=NOTHING)
@@ -71,16 +65,15 @@ def main() -> None:
             loss.backward()
             optimizer.step()
             step += 1
-            print(f"step {step} loss {loss.item():.3f}", flush=True)
-            if step % arguments.every == 0 or step == arguments.steps:
-                torch.save({"step": step} | {name: part.state_dict() for name, part in parts.items()}, f"{path}.part")
-                Path(f"{path}.part").replace(path)
-            if step == arguments.kill_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if step == arguments.steps:
+            print(f"step {step}: loss {loss.item():.3f}", flush=True)
+            if step % options.every == 0 or step == options.steps:
+                torch.save({"step": step} | {name: each.state_dict() for name, each in parts.items()}, part)
+                part.replace(path)  # a kill leaves the old file or the new one, never half of one
+            if step == options.kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)  # as a scheduler does that needs the machine
+            if step == options.steps:
                 break
-    weights = b"".join(value.numpy().tobytes() for value in model.state_dict().values())
-    print(f"weights: {hashlib.sha256(weights).hexdigest()}")
+    print(f"weights: {photos.digest(model.state_dict())}")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ and compare the last line.
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import os
 import signal
 import sys
@@ -77,14 +75,6 @@ def step(training: dict[str, Any], images: jax.Array, labels: jax.Array) -> tupl
     return {"model": model, "momentum": momentum}, loss
 
 
-def digest(tree: Any) -> str:
-    """A hash of all arrays."""
-    found = hashlib.sha256()
-    for path, value in jax.tree_util.tree_leaves_with_path(tree):
-        found.update(jax.tree_util.keystr(path).encode() + numpy.asarray(value).tobytes())
-    return found.hexdigest()
-
-
 def train(folder: Path, output: Path, steps: int, every: int, kill_at: int | None) -> str:
     """Train, from the start or from the last checkpoint; a hash of the weights."""
     model = begun(sum(path.is_dir() for path in folder.iterdir()))
@@ -117,20 +107,17 @@ def train(folder: Path, output: Path, steps: int, every: int, kill_at: int | Non
                     os.kill(os.getpid(), signal.SIGKILL)
                 if made == steps:
                     break
-    return digest({"training": training, "losses": numpy.array(losses)})
+    arrays = jax.tree_util.tree_leaves_with_path({"training": training, "losses": numpy.array(losses)})
+    return photos.digest({jax.tree_util.keystr(path): value for path, value in arrays})
 
 
 def main() -> None:
     """Train, and print a hash of the weights."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = photos.parser(__doc__)
     parser.add_argument("folder", nargs="?", type=Path, help="photos in class folders")
-    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="where to write")
-    parser.add_argument("--steps", type=int, default=60, help="how many steps to make in all")
-    parser.add_argument("--every", type=int, default=7, help="steps between checkpoints")
-    parser.add_argument("--kill-at", type=int, help="end the process after this step")
-    arguments = parser.parse_args()
-    folder = arguments.folder or photos.make(arguments.output / "photos")
-    print("weights:", train(folder, arguments.output, arguments.steps, arguments.every, arguments.kill_at))
+    options = parser.parse_args()
+    folder = options.folder or photos.make(options.output / "photos")
+    print("weights:", train(folder, options.output, options.steps, options.every, options.kill_at))
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ and compare the last line and loss.png.
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import os
 import signal
 import sys
@@ -120,13 +118,6 @@ class Training:
                 if step == steps:
                     return
 
-    def digest(self) -> str:
-        """A hash of all weights."""
-        found = hashlib.sha256()
-        for name, value in sorted(self.model.state_dict().items()):
-            found.update(name.encode() + value.numpy().tobytes())
-        return found.hexdigest()
-
 
 def progress(step: int, steps: int, loss: float) -> None:
     """Show how far the run is: a line that is written over in a terminal, a line now and then elsewhere."""
@@ -164,21 +155,17 @@ def plot(path: Path, losses: Sequence[float], width: int = 640, height: int = 32
 
 def main() -> None:
     """Train, from the start or from a checkpoint."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = photos.parser(__doc__)
     parser.add_argument("folder", nargs="?", type=Path, help="photos in class folders")
-    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="where to write")
-    parser.add_argument("--steps", type=int, default=60, help="how many steps to make in all")
-    parser.add_argument("--every", type=int, default=7, help="steps between checkpoints")
-    parser.add_argument("--kill-at", type=int, help="end the process after this step")
-    arguments = parser.parse_args()
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    folder = arguments.folder or photos.make(arguments.output / "photos")
-    training = Training(folder, arguments.output / "training.pt")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    folder = options.folder or photos.make(options.output / "photos")
+    training = Training(folder, options.output / "training.pt")
     print(f"{training.photos} photos in {folder}; {len(training.losses)} steps have been made")
-    training.run(arguments.steps, arguments.every, arguments.kill_at)
-    plot(arguments.output / "loss.png", training.losses)
-    print(f"picture: {arguments.output / 'loss.png'}")
-    print(f"weights: {training.digest()}")
+    training.run(options.steps, options.every, options.kill_at)
+    plot(options.output / "loss.png", training.losses)
+    print(f"picture: {options.output / 'loss.png'}")
+    print(f"weights: {photos.digest(training.model.state_dict())}")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 import installed
 import numpy as np
 import pytest
+from stores import serving
 
 import dynamic as ndd
 
@@ -108,6 +109,42 @@ def test_training_with_boxes_masks_or_partners_that_is_killed_goes_on_to_the_sam
     losses = [float(line.split()[-1]) for line in whole[1:-1]]
     assert len(losses) == 16
     assert sum(losses[-4:]) < 0.95 * sum(losses[:4])
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+@pytest.mark.parametrize("name", ["contrastive", "frames", "hugging_face", "bucket"])
+def test_training_by_a_loader_with_workers_that_is_killed_goes_on_to_the_same_weights(name, photos, tmp_path):
+    for library in ["torch", *{"hugging_face": ["datasets"], "bucket": ["s3fs"]}.get(name, [])]:
+        pytest.importorskip(library, reason=f"{library} is not installed")
+
+    def run(output: str, *arguments: str) -> tuple[int, list[str]]:
+        command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), "--output", output, "--steps", "16"]
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "AWS_ENDPOINT_URL": store.url, "HF_HUB_OFFLINE": "1"}
+        environment |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "HF_HOME": str(tmp_path / "home")}
+        done = subprocess.run([*command, "--every", "3", *arguments], capture_output=True, text=True, cwd=tmp_path,
+                              env=environment)  # fmt: skip
+        assert done.stderr == ""
+        return done.returncode, done.stdout.splitlines()
+
+    with serving() as store:
+        store.put(photos, "data/photos")
+        (tmp_path / "here").symlink_to(photos)
+        bucket, here = (["s3://data/photos"], ["here"]) if name == "bucket" else ([], [])
+        whole = run("whole", *bucket)[1]
+        asked = len(store.asked())
+        assert bool(asked) == (name == "bucket")
+        kill = random.randrange(4, 16)  # an epoch has 3, 12, 8 and 8 steps
+        assert run("killed", *bucket, "--kill-at", str(kill))[0] == -signal.SIGKILL, kill
+        asked = len(store.asked())
+        code, rest = run("killed", *here)  # photos of the bucket, now on a disk
+        assert len(store.asked()) == asked
+    assert code == 0
+    assert rest[0].endswith(f"; {kill // 3 * 3} steps have been made")
+    assert rest[-1] == whole[-1], kill
+    assert rest[-1].startswith("weights: ")
+    losses = [float(line.split()[-1]) for line in whole[1:-1]]
+    assert len(losses) == 16
+    assert sum(losses[-4:]) < 0.98 * sum(losses[:4])
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
