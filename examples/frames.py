@@ -34,9 +34,7 @@ class Moments:
         self.moments = []
         for path in sorted(folder.glob("*/numbers.npz")):
             states, actions = (numpy.load(path)[name] for name in ("state", "action"))
-            self.moments += [
-                (path.parent, states, actions, now) for now in range(-min(SEEN), len(actions) - PLANNED + 1)
-            ]
+            self.moments += [(path.parent, states, actions, i) for i in range(-SEEN[0], len(actions) - PLANNED + 1)]
 
     def __len__(self) -> int:
         return len(self.moments)
