@@ -60,8 +60,8 @@ def main() -> None:
     layers = [nn.Conv2d(3, 16, 3, 2, 1), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU()]
     model = nn.Sequential(*layers, nn.Conv2d(32, 64, 3, 2, 1), nn.ReLU(), nn.Conv2d(64, 5, 3, 1, 1))
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    options = {"annotations_file": folder / "coins.json", "ltrb": True, "random_shuffle": True}
-    reader = ndd.readers.COCO(file_root=folder / "images", **options)
+    marks = {"annotations_file": folder / "coins.json", "ltrb": True}
+    reader = ndd.readers.COCO(file_root=folder / "images", random_shuffle=True, **marks)
     parts, step, rng = {"model": model, "optimizer": optimizer, "reader": reader}, 0, ndd.random.RNG(seed=7)
     if path.exists():
         saved = torch.load(path, weights_only=True)
