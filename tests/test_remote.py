@@ -468,6 +468,7 @@ def test_a_worker_process_reads_on(method, server, data):
 
 SCRIPT = """
 import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what runs in the background ignore it
 from dynamic import readers
 reader = readers.File(files=[sys.argv[1] + f"/photos/{i}.jpg" for i in range(8)], timeout=60)
 print("ready", flush=True)
