@@ -8,16 +8,18 @@ Reader, random numbers and weights go into one file every few steps; where it is
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import os
 import signal
+import sys
 import wave
 from pathlib import Path
 
 import numpy
 
 import dynamic as ndd
+
+sys.path.insert(0, str(Path(__file__).parent))
+import photos
 
 RATE, FRAMES, FILTERS = 8000, 32, 24
 WORDS = {"up": (400, 900), "down": (900, 400), "high": (1200, 1300), "low": (300, 320)}  # hertz, at the start and end
@@ -54,22 +56,17 @@ def features(files: ndd.Batch, rng: ndd.random.RNG) -> numpy.ndarray:
 
 def main() -> None:
     """Train, from the start or from a checkpoint."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="where to write")
-    parser.add_argument("--steps", type=int, default=60, help="how many steps to make in all")
-    parser.add_argument("--every", type=int, default=7, help="steps between checkpoints")
-    parser.add_argument("--kill-at", type=int, help="end the process after this step")
-    arguments = parser.parse_args()
-    reader = ndd.readers.File(file_root=make(arguments.output / "words"), random_shuffle=True, seed=3)
+    options = photos.parser(__doc__).parse_args()
+    reader = ndd.readers.File(file_root=make(options.output / "words"), random_shuffle=True, seed=3)
     rng, weights, step = ndd.random.RNG(seed=5), numpy.zeros((FILTERS * FRAMES + 1, len(WORDS))), 0
-    saved, part = arguments.output / "keywords.npz", arguments.output / "part.npz"
+    saved, part = options.output / "keywords.npz", options.output / "part.npz"
     if saved.exists():
         with numpy.load(saved) as file:
             weights, step = file["weights"], int(file["step"])
             reader.set_state(str(file["reader"]))
             rng.set_state(str(file["rng"]))
     print(f"{step} steps have been made")
-    while step < arguments.steps:
+    while step < options.steps:
         for files, labels in reader.next_epoch(batch_size=16):
             inputs = numpy.pad(features(files, rng), [(0, 0), (0, 1)], constant_values=1)
             truth = numpy.eye(len(WORDS))[labels.dense().reshape(-1)]
@@ -78,15 +75,15 @@ def main() -> None:
             weights, step = weights - 0.01 * inputs.T @ error / len(files), step + 1
             if step % 10 == 0:
                 print(f"step {step}: {(scores.argmax(axis=1) == truth.argmax(axis=1)).mean():.0%} right")
-            if step % arguments.every == 0:
+            if step % options.every == 0 or step == options.steps:
                 states = {"reader": str(reader.get_state()), "rng": str(rng.get_state())}
                 numpy.savez(part, weights=weights, step=step, **states)
-                part.replace(saved)
-            if step == arguments.kill_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if step == arguments.steps:
+                part.replace(saved)  # a kill leaves the old file or the new one, never half of one
+            if step == options.kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)  # as a scheduler does that needs the machine
+            if step == options.steps:
                 break
-    print(f"weights: {hashlib.sha256(weights.tobytes()).hexdigest()}")
+    print(f"weights: {photos.digest({'weights': weights})}")
 
 
 if __name__ == "__main__":

@@ -149,6 +149,8 @@ def test_training_by_a_loader_with_workers_that_is_killed_goes_on_to_the_same_we
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
 def test_training_on_words_that_is_killed_goes_on_to_the_same_weights(tmp_path):
+    pytest.importorskip("PIL")
+
     def run(output: str, *arguments: str) -> tuple[int, list[str]]:
         command = [sys.executable, str(ROOT / "examples" / "keyword_spotting.py"), "--output", output, "--steps", "40"]
         done = subprocess.run([*command, "--every", "3", *arguments], capture_output=True, text=True, cwd=tmp_path)
