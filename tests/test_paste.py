@@ -47,7 +47,8 @@ def test_canvases_of_other_kinds():
 @pytest.mark.parametrize(("arguments", "told"), [
     ({"ratio": 0.5, "fill_value": 0}, "'ratio'"), ({"ratio": 2, "fill_value": 0, "paste_x": 2}, "'paste_x'"),
     ({"ratio": 2, "fill_value": (1, 2, 3)}, "'fill_value' must be one value or 2"), ({"ratio": 2}, "'fill_value'"),
-    ({"fill_value": 0}, "'ratio'")])  # fmt: skip
+    ({"fill_value": 0}, "'ratio'"),
+    ({"ratio": 1, "fill_value": 0, "min_canvas_size": 1e39}, "'min_canvas_size'")])  # fmt: skip
 def test_wrong_canvases_are_named(arguments, told):
     with pytest.raises(ArgumentError, match=rf"paste\(\): argument {told}"):
         paste(IMAGE, **arguments)

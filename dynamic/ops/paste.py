@@ -27,7 +27,7 @@ from .slices import copy_on_gpu, filling
 __all__ = ["grid_mask", "multi_paste", "paste"]
 
 _Values: TypeAlias = float | Several[float]
-_Extent: TypeAlias = Annotated[float, Between(0)]
+_Extent: TypeAlias = Annotated[float, Between(0, 1e9)]
 _Position: TypeAlias = Annotated[float, Between(0, 1)]
 _Enlargement: TypeAlias = Annotated[float, Between(1, 1e9)]
 _Size: TypeAlias = Annotated[int, Between(0)]
