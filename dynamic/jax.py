@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy
 
-from dynamic import ArgumentError, Batch, StateMismatch, Tensor
+from dynamic import ArgumentError, Batch, Tensor
 from dynamic._base.ahead import Ahead
-from dynamic._base.state import State
 from dynamic.errors import shown
-from dynamic.pipeline._epochs import Epochs, Place, Source, States, place_of, state_of
+from dynamic.pipeline._epochs import Resumable, Source, States
 from dynamic.pipeline._output import names, stepped
 from dynamic.readers._checks import natural
 
@@ -52,7 +51,7 @@ def as_jax(data: Batch | Tensor, *, pad: bool = False) -> jax.Array:
     return data.jax(pad) if isinstance(data, Batch) else data.jax()
 
 
-class Loader:
+class Loader(Resumable):
     """Batches of a reader or a pipeline as dicts of JAX arrays, made ahead by a thread, with an exact state.
 
     The state is that after the batch which was taken last: JSON, which Orbax saves beside the weights. A run goes on
@@ -98,31 +97,10 @@ class Loader:
         if step is not None and not callable(step):
             raise ArgumentError(_OPERATOR, "step", "a function of Batches", shown(step))
         self._depth = natural(_OPERATOR, "depth", depth, 0)
-        self._epochs = Epochs(_OPERATOR, source, batch_size)
-        self._states, self._begun = self._epochs.first, False
+        super().__init__(_OPERATOR, source, batch_size)
         self._arrays = _Arrays(step, output_map, bool(dynamic_shape), sharding, self._epochs.batch_size)
         if sharding is not None:
             self._epochs.check_order()
-
-    def __len__(self) -> int:
-        """How many batches a whole epoch has, on the shard that has most.
-
-        Raises:
-            TypeError: The first source of the pipeline is not a reader.
-        """
-        return len(self._epochs)
-
-    def __bool__(self) -> bool:
-        return True
-
-    @property
-    def epoch(self) -> int:
-        """The number of the epoch that the next `iter` begins, or goes on with: ``range(loader.epoch, epochs)``."""
-        return self._epochs.epoch(self._next())
-
-    def _next(self) -> States:
-        """Where the next iteration begins."""
-        return self._epochs.start(self._states) if self._begun else self._states
 
     def __iter__(self) -> Iterator[dict[str, jax.Array]]:
         """The batches of the next epoch, or the rest of the one whose state was loaded."""
@@ -139,27 +117,6 @@ class Loader:
                 del arrays  # or they would stay here while the next are made
         finally:
             ahead.close()
-
-    def state_dict(self) -> State:
-        """The state after the batch that was taken last, whatever has been made ahead."""
-        return state_of(Place(self._states))
-
-    def load_state_dict(self, state_dict: State) -> None:
-        """Let the next `iter` begin after the batch whose state this is.
-
-        After the last batch of an epoch that is the next epoch.
-
-        Raises:
-            StateError: This is not a state of a loader.
-            StateMismatch: It is of another reader or pipeline, or of one of several workers of torch.
-        """
-        place = place_of(_OPERATOR, state_dict)
-        if place.workers:
-            difference = f"workers: {place.workers} in the state, 0 here"
-            raise StateMismatch(f"{_OPERATOR}: the state is of one of several workers. {difference}.", [difference])
-        self._epochs.check(place.states)
-        ended = self._epochs.left(place.states) == 0
-        self._states, self._begun = self._epochs.start(place.states) if ended else place.states, False
 
 
 class _Arrays:

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 
-from dynamic import ArgumentError, Batch, StateMismatch, readers
+from dynamic import ArgumentError, Batch, readers
 from dynamic._base.origin import Origin
 from dynamic._base.pool import limited
-from dynamic._base.state import State
 from dynamic.errors import shown
-from dynamic.pipeline._epochs import Epochs, Place, Source, States, place_of, state_of
+from dynamic.pipeline._epochs import Resumable, Source
 from dynamic.pipeline._output import named, names, stepped
 from dynamic.pipeline._run import columns as outputs_of
 from dynamic.readers._checks import natural
@@ -268,7 +267,7 @@ def _batches(columns: Columns) -> dict[str, Batch]:
     return found
 
 
-class Loader:
+class Loader(Resumable):
     """Batches of a reader that a cluster of Ray makes ahead, with an exact state.
 
     The state is that after the batch which was taken last, whatever the cluster has made ahead: JSON, and the same as
@@ -321,24 +320,8 @@ class Loader:
         self._step, self._arguments = step, arguments
         self._blocks = None if blocks is None else natural(_OPERATOR, "blocks", blocks, 1)
         self._prefetch = natural(_OPERATOR, "prefetch_batches", prefetch_batches, 0)
-        self._reader, self._epochs = reader, Epochs(_OPERATOR, reader, batch_size)
-        self._states, self._begun = self._epochs.first, False
-
-    def __len__(self) -> int:
-        """How many batches a whole epoch has, on the shard that has most."""
-        return len(self._epochs)
-
-    def __bool__(self) -> bool:
-        return True
-
-    @property
-    def epoch(self) -> int:
-        """The number of the epoch that the next `iter` begins, or goes on with: ``range(loader.epoch, epochs)``."""
-        return self._epochs.epoch(self._next())
-
-    def _next(self) -> States:
-        """Where the next iteration begins."""
-        return self._epochs.start(self._states) if self._begun else self._states
+        super().__init__(_OPERATOR, reader, batch_size)
+        self._reader = reader
 
     def __iter__(self) -> Iterator[dict[str, Batch]]:
         """The batches of the next epoch, or the rest of the one whose state was loaded."""
@@ -368,27 +351,6 @@ class Loader:
             arguments: dict[str, Any] = {"fn_constructor_args": (step, output_map), **self._arguments}
             return found.map_batches(Step, batch_size=size, **arguments)
         return found if step is None else found.map_batches(Step(step, output_map), batch_size=size, **self._arguments)
-
-    def state_dict(self) -> State:
-        """The state after the batch that was taken last, whatever has been made ahead."""
-        return state_of(Place(self._states))
-
-    def load_state_dict(self, state_dict: State) -> None:
-        """Let the next `iter` begin after the batch whose state this is.
-
-        After the last batch of an epoch that is the next epoch.
-
-        Raises:
-            StateError: This is not a state of a loader.
-            StateMismatch: It is of another reader or a pipeline, or of one of several workers of torch.
-        """
-        place = place_of(_OPERATOR, state_dict)
-        if place.workers:
-            difference = f"workers: {place.workers} in the state, 0 here"
-            raise StateMismatch(f"{_OPERATOR}: the state is of one of several workers. {difference}.", [difference])
-        self._epochs.check(place.states)
-        ended = self._epochs.left(place.states) == 0
-        self._states, self._begun = self._epochs.start(place.states) if ended else place.states, False
 
 
 class _Rows:

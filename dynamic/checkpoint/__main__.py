@@ -191,7 +191,7 @@ def _diff(chosen: argparse.Namespace) -> int:
 
 
 def _verify(chosen: argparse.Namespace) -> int:
-    states: list[Any] = []  # what is no state is refused by `verify_epoch`
+    states: list[Any] = []  # `verify_epoch` refuses anything else
 
     def verify(path: Path) -> int:
         try:
@@ -215,10 +215,10 @@ def _verify(chosen: argparse.Namespace) -> int:
         tell(str(error))
         return 1
     skipped = f", {len(found.skipped)} of which could not be read" if found.skipped else ""
-    what = f"each of {found.samples} samples once"
+    counted = f"each of {found.samples} samples once"
     if "expected" in states[0]:
-        what = f"{found.samples} samples, each as often as weights and seed say"
-    tell(f"epoch {found.epoch}: {what}, on {found.shards} shards{skipped}")
+        counted = f"{found.samples} samples, each as often as weights and seed say"
+    tell(f"epoch {found.epoch}: {counted}, on {found.shards} shards{skipped}")
     return 0
 
 

@@ -81,7 +81,7 @@ def check_address(operator: str, argument: str, address: str) -> None:
 
 
 def has_query(address: str) -> bool:
-    """Whether what follows a "?" in an address is no name."""
+    """Whether the query of an address is no part of a name."""
     return "?" in address and scheme_of(address) not in _KEYED
 
 

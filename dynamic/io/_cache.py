@@ -130,7 +130,7 @@ class Cache:
         return fits
 
     def _freed(self, size: int) -> int:
-        """How many bytes are kept, after what is of no use was removed."""
+        """How many bytes are kept, after useless files were removed."""
         kept, total = list[tuple[float, int, str]](), 0
         for entry in _files(self._folder):
             try:

@@ -68,7 +68,7 @@ class Wanted(NamedTuple):
     version: Version | None = None
 
 
-#: The same without the version: what is wanted of a store is of one version each.
+#: The same without the version: each object is wanted in one version.
 _Part: TypeAlias = tuple[str, int, int | None]
 
 
@@ -122,7 +122,7 @@ class Remote:
     """Reads addresses, and paths of this machine beside them.
 
     Args:
-        options: What the file systems of fsspec are made with.
+        options: Arguments of the file systems of fsspec.
         retries: How often a read is tried again.
         timeout: Seconds without a byte after which an attempt has failed.
         in_flight: How many reads are under way together.
@@ -192,7 +192,7 @@ class Remote:
         return f"{scheme}://{self._users.get(f'{scheme}://{host}', '')}{host}{slash}{name}"
 
     def _safe(self, error: BaseException) -> str:
-        """The message of a library, without what must stay secret."""
+        """The message of a library, without secrets."""
         return safe(str(error), [*secrets_of(self._options), *(user[:-1] for user in self._users.values())])
 
     # -- reads --------------------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ class Remote:
         return cast("BinaryIO", Ranged(self, path, version))
 
     def expect(self, wanted: Sequence[Wanted]) -> None:
-        """Ask for what will be wanted next, in this order, and for nothing that was asked for before."""
+        """Ask for the next reads, in this order, but for those that are under way."""
         live = self._live()
         ahead: dict[_Part, tuple[Future[Any], int]] = {}
         with self._lock:
@@ -308,7 +308,7 @@ class Remote:
         return [found[i] for i in range(len(wanted))]
 
     def _taken(self, live: _Live, one: Wanted, data: Any, first: int) -> bytes | memoryview | OSError:
-        """What was wanted of an answer, which begins at some place."""
+        """The wanted part of an answer, which begins at some place."""
         if isinstance(data, OSError):
             with self._lock:
                 live.ahead.pop(one[:3], None)  # the next call tries again
@@ -378,12 +378,12 @@ class Remote:
     # -- listings -----------------------------------------------------------------------------------------------------
 
     def entries(self, folders: Sequence[str]) -> list[list[Entry] | OSError]:
-        """What is in folders, or why that cannot be told."""
+        """The entries of folders, or why they cannot be told."""
         live = self._live()
         return self._all(live, [self._entries(live, folder) for folder in folders])
 
     def folder(self, path: str) -> list[Entry]:
-        """What is in a folder."""
+        """The entries of a folder."""
         (found,) = self.entries([path])
         if isinstance(found, OSError):
             raise found
@@ -463,7 +463,7 @@ class Remote:
     # -- in the loop --------------------------------------------------------------------------------------------------
 
     def _live(self) -> _Live:
-        """What this process has; a forked child begins anew."""
+        """The file systems and loop of this process; a forked child begins anew."""
         live = self._process
         if live is None or live.pid != os.getpid():
             from fsspec.asyn import get_loop
@@ -577,7 +577,7 @@ class Remote:
         except _Fault as fault:
             if fault.status in (404, 416) or fault.status in _AGAIN or fault.status >= 500:
                 raise
-            live.buckets[bucket] = None  # another region, keys that have run out: the client knows what to do
+            live.buckets[bucket] = None  # another region, keys that have run out: the client sees to it
             return None
 
     async def _got_by_http(
@@ -606,7 +606,7 @@ class Remote:
             return _Got(await answer.read(), whole, tag)
 
     async def _info_by_http(self, system: Any, url: str) -> dict[str, Any]:
-        """What a server tells of an object; that of fsspec takes every fault for a missing object."""
+        """The description of an object by its server; that of fsspec takes every fault for a missing object."""
         session = await system.set_session()
         named = dict(system.kwargs)
         headers = {**named.pop("headers", {}), "Accept-Encoding": "identity"}
@@ -750,7 +750,7 @@ class Ranged(io.RawIOBase):
         self.size = version.size
         self._store, self._path, self._version, self._at = store, path, version, 0
         self._begun: dict[int, tuple[Future[Any], int]] = {}  # blocks
-        self._first, self._data = 0, memoryview(b"")  # what was read last, and from where on
+        self._first, self._data = 0, memoryview(b"")  # the last bytes that were read, and their offset
         self._last, self._ahead = -1, 1  # the last block that was touched, and how many come with the next
 
     def seekable(self) -> bool:
@@ -830,7 +830,7 @@ def parts(spans: Sequence[Span], versions: Mapping[str, Version]) -> list[Wanted
 
 
 def _key(one: Wanted) -> str | None:
-    """What content is kept by; None for what may be another tomorrow."""
+    """The key of content in the cache; None for content that may change."""
     version = one.version
     if version is None or version.number is None:
         return None

@@ -13,7 +13,7 @@ from urllib.request import getproxies
 
 __all__ = ["Bucket", "bucket_of"]
 
-#: The options that say nothing about requests but what the client then knows.
+#: The options that change only the knowledge of the client, and no request.
 _KNOWN = frozenset(["key", "secret", "token", "anon", "endpoint_url", "profile", "client_kwargs", "config_kwargs",
                     "use_listings_cache"])  # fmt: skip
 _OF_CLIENT = frozenset(["endpoint_url", "region_name", "aws_access_key_id", "aws_secret_access_key",

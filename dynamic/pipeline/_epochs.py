@@ -33,7 +33,7 @@ from ._graph import Ended, Graph, Step, of_pipeline
 from ._pipeline import Pipeline
 from ._run import OWN, columns
 
-__all__ = ["Epochs", "Item", "Place", "Source", "States", "place_of", "state_of"]
+__all__ = ["Epochs", "Item", "Place", "Resumable", "Source", "States", "place_of", "state_of"]
 
 X = TypeVar("X")
 Source: TypeAlias = "Reader[Any] | Callable[[], Reader[Any] | Pipeline]"
@@ -292,6 +292,60 @@ class Epochs:
         if self._length is None:
             raise TypeError(f"{self._operator} has no length: the first source of its pipeline is not a reader.")
         return self._length
+
+
+class Resumable:
+    """A loader of one process, by the state after the batch that was taken last.
+
+    Those of it iterate: they begin at `_next`, and keep in `_states` where the taken batch has left its sources.
+    """
+
+    def __init__(self, operator: str, source: Source, batch_size: int | None) -> None:
+        self._operator, self._epochs = operator, Epochs(operator, source, batch_size)
+        self._states, self._begun = self._epochs.first, False
+
+    def __len__(self) -> int:
+        """How many batches a whole epoch has, on the shard that has most.
+
+        Raises:
+            TypeError: The first source of a pipeline is not a reader.
+        """
+        return len(self._epochs)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def epoch(self) -> int:
+        """The number of the epoch that the next `iter` begins, or goes on with: ``range(loader.epoch, epochs)``."""
+        return self._epochs.epoch(self._next())
+
+    def _next(self) -> States:
+        """Where the next iteration begins."""
+        return self._epochs.start(self._states) if self._begun else self._states
+
+    def state_dict(self) -> State:
+        """The state after the batch that was taken last, whatever has been made ahead."""
+        return state_of(Place(self._states))
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """Let the next `iter` begin after the batch whose state this is.
+
+        After the last batch of an epoch that is the next epoch.
+
+        Raises:
+            StateError: This is not a state of a loader.
+            StateMismatch: It is of another reader or pipeline, or of one of several workers of torch.
+        """
+        place = place_of(self._operator, state_dict)
+        if place.workers:
+            difference = f"workers: {place.workers} in the state, 0 here"
+            raise StateMismatch(
+                f"{self._operator}: the state is of one of several workers. {difference}.", [difference]
+            )
+        self._epochs.check(place.states)
+        ended = self._epochs.left(place.states) == 0
+        self._states, self._begun = self._epochs.start(place.states) if ended else place.states, False
 
 
 def _item(step: Step) -> Item:

@@ -416,7 +416,7 @@ def set_seed(seed: int) -> None:
 
     A process that is forked later has a stream of its own, by the seed and by how many this thread has forked since; so
     has one that is spawned, where its program sets the seed as it begins. So no two workers of a loader draw the same,
-    nor those of two epochs, and the next run draws what this one did.
+    nor those of two epochs, and the next run draws the same.
 
     Args:
         seed: An integer in [0, 2**64).

@@ -165,7 +165,7 @@ class Listing:
         return displayed(self.path(index))
 
     def labels_of(self, indices: Any) -> Any:
-        """What some samples have beside their bytes: numbers of shape (N, ...)."""
+        """The numbers of some samples beside their bytes, of shape (N, ...)."""
         return self.labels[indices]
 
     def sizes_of(self, indices: Any) -> Any:

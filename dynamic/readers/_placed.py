@@ -292,7 +292,7 @@ class Placed(ABC):
         return found
 
     def _audited(self, state: State, epoch: int, given: tuple[int, int]) -> tuple[dict[str, int], str]:
-        """How often each sample comes in an epoch, and in words how a tally of what was given differs from that.
+        """How often each sample comes in an epoch, and in words how a tally of given samples differs from that.
 
         Args:
             state: A state in this epoch, or at the start of the next.

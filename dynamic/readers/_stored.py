@@ -545,7 +545,7 @@ class Stored(Reader[G], Generic[L, G]):
             indices: The numbers.
             read: The function.
             read_many: The same for many, on one thread: the results, and errors by their places.
-            files: What the numbers are of; by default the samples.
+            files: The files with these numbers; by default the samples.
 
         Raises:
             DataError: It raised an OSError of its own or `Unusable` for some; all of them are named. It is a `Replaced`

@@ -176,7 +176,7 @@ def _kind(start: bytes) -> str | None:
 
 @contextlib.contextmanager
 def _wording(kind: str) -> Iterator[None]:
-    """Let what libsndfile says be the error of a file."""
+    """Turn the message of libsndfile into the error of a file."""
     try:
         yield
     except (RuntimeError, ValueError, TypeError) as error:
