@@ -127,6 +127,24 @@ def test_a_loader_goes_on_with_other_ranks_and_batches(folder, stop, sizes, shar
     assert sorted(found + [x for loader in after for x in flat(loader)]) == list(range(COUNT))
 
 
+@pytest.mark.parametrize("stop", [1, 4, 6])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_states_pass_between_loaders_of_jax_and_torch(folder, stop, workers):
+    pytest.importorskip("torch", reason="torch is not installed")
+    from dynamic.pytorch import Loader as OfTorch
+
+    def torchs():
+        return OfTorch(reader_of(folder), batch_size=4, num_workers=workers)
+
+    for first, second in ((Loader(reader_of(folder), batch_size=4), torchs()), (torchs(), Loader(reader_of(folder)))):
+        taken = list(itertools.islice(first, stop))  # an epoch has 6
+        second.load_state_dict(json.loads(json.dumps(first.state_dict())))
+        assert second.epoch == stop // 6
+        given = [] if second.epoch else taken
+        found = [int(x) for batch in [*given, *second] for x in np.asarray(batch["data"]).ravel()]
+        assert sorted(found) == list(range(COUNT))
+
+
 def test_a_step_and_an_error_at_its_batch(folder):
     def step(data, labels):
         if 7 in data.numpy():
