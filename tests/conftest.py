@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib.util
 import os
 import tempfile
 from collections import defaultdict
@@ -13,6 +15,10 @@ import hypothesis
 import numpy
 import pytest
 import twin
+
+if importlib.util.find_spec("tensorflow"):  # triton, which torch's optimizers import, crashes if it comes second
+    with contextlib.suppress(ImportError):
+        import triton  # noqa: F401
 
 #: What a machine under load, or an operator that takes few of the calls that are drawn for it, may come by.
 BY_CHANCE = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.filter_too_much]
