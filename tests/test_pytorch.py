@@ -1122,7 +1122,7 @@ def test_a_loop_that_is_left_leaves_no_worker(folder, persistent):
                 raise error
         del made
         gc.collect()
-        assert set(multiprocessing.active_children()) == before
+        assert set(multiprocessing.active_children()) <= before  # those of an earlier test may have ended
 
 
 def test_an_interrupt_of_all_processes_leaves_none(folder):
