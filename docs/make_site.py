@@ -55,7 +55,7 @@ SECTIONS = [
             "Data": ["readers.md", "map.md", "mix.md", "selection.md", "remote.md", "images.md", "sound.md"],
             "Augmentation": ["augmentation.md", "boxes_and_masks.md", "randomness.md", "custom_operators.md"],
             "Training": ["trainers.md", "checkpoints.md", "pipelines.md", "measuring.md", "gpu.md", "scale.md"],
-            "Coming from another library": ["migrating.md", "differences.md"],
+            "Coming from another library": ["migrating.md", "differences.md", "parity.md"],
         },
     ),
     Section(
