@@ -85,14 +85,12 @@ def kinds() -> list[Kind]:
     """Every kind, with the names that are missing."""
     record = json.loads(RECORD.read_text(encoding="utf-8"))
     here = set(paths())
-    functions = Kind(
-        "Functions of `fn`", len(record["fn"]), [f"fn.{name}" for name in record["fn"] if name not in here]
-    )
+    absent = [f"fn.{name}" for name in record["fn"] if name not in here]
     return [
         *_called("Operators", record["operators"]),
         *_called("Readers", record["readers"]),
         _of("Other names of dynamic mode", "", record["others"], dynamic),
-        functions,
+        Kind("Functions of `fn`", len(record["fn"]), absent),
         _of("Members of `Pipeline`", "Pipeline.", record["Pipeline"], _Class()),
         _of("Names of `types`", "types.", record["types"], types),
         _of("Names of `plugin.pytorch`", "plugin.pytorch.", record["pytorch"], dynamic.pytorch),

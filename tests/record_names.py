@@ -1,7 +1,7 @@
 """Record the public names of DALI 2.4, and the arguments of its operators and readers, into data/names_dali_2_4.json.
 
-Run it with ``DYNAMIC_DALI_PYTHON`` naming a Python that has DALI: ``python tests/record_names.py``. `docs/make_parity.py`
-compares the record with this library.
+Run it with ``DYNAMIC_DALI_PYTHON`` naming a Python that has DALI: ``python tests/record_names.py``.
+`docs/make_parity.py` compares the record with this library.
 """
 
 from __future__ import annotations
