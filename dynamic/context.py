@@ -40,7 +40,7 @@ class _OfThread(threading.local):
 
 
 _of_thread = _OfThread()
-#: The contexts entered in a thread, or in one of its asyncio tasks; contexts with what leaving them undoes.
+#: The contexts entered in a thread, or in one of its asyncio tasks; contexts with the work to do on leaving.
 _modes: ContextVar[tuple[EvalMode, ...]] = ContextVar("dynamic.modes", default=())
 _entered: ContextVar[tuple[tuple[EvalContext, ExitStack], ...]] = ContextVar("dynamic.contexts", default=())
 

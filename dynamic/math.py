@@ -371,7 +371,7 @@ def atan2(x: Any, y: Any) -> Tensor | Batch:
 
 
 def clamp(value: Any, lo: Any, hi: Any) -> Tensor | Batch:
-    """Raise what is below `lo` to it, and lower what is above `hi` to that.
+    """Limit values to a range: lower ones become `lo`, higher ones `hi`.
 
     >>> ndd.math.clamp([0, 5, 9], 2, 7).tolist()
     [2, 5, 7]

@@ -181,7 +181,7 @@ def _keeps(kind, x):
 
 @pytest.mark.parametrize("kind", ["except", "raise", "finally", "suppress"])
 def test_a_function_that_catches_all_there_is_is_told_so(kind):
-    with pytest.raises(RuntimeError, match="has caught what says so"):
+    with pytest.raises(RuntimeError, match="has caught the signal for it"):
         made(lambda: _keeps(kind, fn.external_source([numbers()] * 2)))
     assert made(lambda: _keeps(kind, fn.external_source([numbers() * 0] * 2)))[0].tolist() == [0, 0, 0]
 

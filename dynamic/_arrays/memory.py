@@ -30,7 +30,7 @@ _limit = 1 << 29  # bytes in all loans, in use or not; the oldest loans are forg
 
 
 class _Block(numpy.ndarray):
-    """Memory, or its owner. Of a class of its own: past views of the same class NumPy refers to what these view."""
+    """Memory, or its owner. Of a class of its own: NumPy looks past views of one class to the memory behind them."""
 
     __slots__ = ()
 

@@ -1,8 +1,7 @@
 """Pickles taken apart without unpickling: a stack machine that calls nothing and imports nothing.
 
-A call in a pickle becomes an `Item` with a name and arguments; `_pickled_values` makes of these
-what is known to be plain data. Everything is bounded, because a pickle of a hundred bytes can describe more than any
-memory holds.
+A call in a pickle becomes an `Item` with a name and arguments; `_pickled_values` makes
+plain data of those that are known. Everything is bounded: a hundred bytes can describe more than any memory holds.
 """
 
 from __future__ import annotations

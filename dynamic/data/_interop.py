@@ -51,8 +51,8 @@ def as_tensor(
     """Make a Tensor of anything array-like, over the same memory where that is possible.
 
     Args:
-        data: A Tensor, a Batch (its samples become the outermost dimension), a NumPy, CuPy, torch or DLPack array, what
-            DALI itself gives, a buffer (bytes are uint8), a number, or nested lists of numbers. Python's integers
+        data: A Tensor, a Batch (its samples become the outermost dimension), a NumPy, CuPy, torch or DLPack array, a
+            result of DALI itself, a buffer (bytes are uint8), a number, or nested lists of numbers. Python's integers
             become int32 (uint32, int64 or uint64 where they are too large), floats float32 (infinite where they are too
             large); with `dtype` they are converted from their exact values. Data with a dtype keeps it. Any strides are
             fine; big-endian data is swapped into a copy; a read-only array gives a read-only Tensor.

@@ -33,8 +33,8 @@ _FREED = 16  # the part of the size that is freed at a time
 class Cache:
     """A folder of contents by keys: each is there as a whole or not at all, also where a process is killed.
 
-    A full cache drops what this run has not used, first what was not used for longest. If there is nothing of the kind,
-    it takes no more: a run that reads more than it holds, epoch after epoch, finds the same part again each time.
+    A full cache drops contents that this run has not used, the oldest first. If there are none,
+    it takes no more: a run that reads more than it holds finds the same part again in each epoch.
 
     Args:
         folder: It is made where there is none.

@@ -139,7 +139,7 @@ class Course:
             hint = "A pipeline makes its batches ahead by itself: iterate it without prefetch()."
             raise ArgumentError("prefetch", "iterable", "a loop over readers", "one that runs a pipeline", hint)
         if current.get()() is self._whose() and drawing.get() is not self._drawn:
-            raise RuntimeError("Pipeline: what needs a batch cannot be asked for in its own function, which makes it.")
+            raise RuntimeError("Pipeline: its own function, which makes the batch, cannot ask for one.")
         return self._lock
 
     def graph_at(

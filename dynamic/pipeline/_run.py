@@ -111,7 +111,7 @@ class _Fork(BaseException):
 #: Advice for a function that does not let itself be left.
 _KEPT = (
     "Pipeline: the function must be called once more, for samples that go another way or for draws before the "
-    "first reader, and has caught what says so. Write `except Exception:` where it has `except:` or "
+    "first reader, and has caught the signal for it. Write `except Exception:` where it has `except:` or "
     "`except BaseException:`, and no `return` in a `finally:`."
 )
 

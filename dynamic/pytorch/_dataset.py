@@ -1,7 +1,7 @@
 """A data set for `torch.utils.data.DataLoader`, whose order and state do not depend on the number of workers.
 
 Each worker process goes through the same batches and makes every n-th of them, from its own number on. So a loader
-gives what one process alone would give, in that order, and the state after a batch is that of a run in one process.
+gives the batches of one process alone, in that order, and the state after a batch is that of a run in one process.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def _natively(
     images: Array | None,
     rounds: int,
 ) -> tuple[Array, Array] | None:
-    """What `_core.random.search` finds, where no two extents have a fixed ratio."""
+    """The windows of `_core.random.search`, where no two extents have a fixed ratio."""
     if _ratios(rules.ratios, boxes.shape[1] // 2)[1]:
         return None
     found: tuple[Array, Array] | None = core.search(

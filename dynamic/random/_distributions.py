@@ -39,7 +39,7 @@ def joined(xp: Any, first: Any, second: Any) -> Any:
 
 
 def uniform_limits(low: Any, high: Any, dtype: numpy.dtype[Any]) -> tuple[Any, tuple[Any, Any, Any]]:
-    """Whether two numbers are a range, and what `uniform` needs to know of it.
+    """Whether two numbers are a range, and its description for `uniform`.
 
     Args:
         low: Start of the range, a float64 or an array of them.
@@ -101,7 +101,7 @@ def _fused_float32(xp: Any, a: Any, b: Any, c: Any) -> Any:
     total = product + c
     if c.ndim or c:  # else the sum is exact
         tied = xp.flatnonzero((total.view(xp.uint64) & xp.uint64(0x1FFFFFFF)) == _HALF_WAY)
-        if len(tied):  # what float64 has rounded off decides to which side it goes
+        if len(tied):  # the digits that float64 has rounded off decide to which side it goes
             near = total[tied]
             rest = _rest_of_sum(product[tied], c[tied] if c.ndim else c, near)
             total[tied] = xp.where(rest != 0, xp.nextafter(near, xp.copysign(xp.inf, rest)), near)
@@ -109,7 +109,7 @@ def _fused_float32(xp: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 def _rest_of_sum(a: Any, b: Any, total: Any) -> Any:
-    """What ``total``, which is a + b rounded, lacks of the exact sum."""
+    """The exact sum a + b less ``total``, the rounded one."""
     part = total - a
     return (a - (total - part)) + (b - part)
 
@@ -256,7 +256,7 @@ def scaled(xp: Any, values: Any, mean: Any, stddev: Any) -> Any:
 
 
 def _cos(xp: Any, x: Any, terms: int) -> Any:
-    """The cosine of x in [0, 2 pi], as the sine of what x lacks of pi / 2 or has beyond 3 pi / 2."""
+    """The cosine of x in [0, 2 pi], as the sine of pi / 2 - x or of x - 3 pi / 2."""
     y = x - _PI_HIGH
     rest = xp.where(y < 0, _PI_LOW * 0.5, _PI_LOW * -1.5)
     r = xp.absolute(y, out=y)
@@ -287,8 +287,8 @@ _SINE = _sine_coefficients()
 def below(stream: Iterator[int], n: int) -> int:
     """A number in [0, n), each as likely as any other, of a stream of words; n is at most 2**64.
 
-    One product with a word (Lemire's method, which rejects a few words), the upper half first where n is beyond 2**32:
-    what the C++ library's uniform_int_distribution does.
+    One product with a word (Lemire's method, which rejects a few words), the upper half first where n is beyond 2**32,
+    as in the uniform_int_distribution of the C++ library.
     """
     if n == 1 << 32:
         return next(stream)

@@ -18,7 +18,7 @@ from dynamic._core import random as native
 __all__ = ["Draw", "blocks", "words"]
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_STEPS = (0x9E3779B9, 0xBB67AE85)  # what a round adds to each half of the key
+_STEPS = (0x9E3779B9, 0xBB67AE85)  # added to each half of the key by a round
 _ROUNDS = 10
 _LOW = 0xFFFFFFFF
 _MASK64 = (1 << 64) - 1
@@ -73,8 +73,8 @@ def _lanes(n: int) -> tuple[int, int, int, int]:
 def _few(key: int, low: Any, high: Any, wanted: Sequence[int]) -> list[Any]:
     """All blocks at once in Python's long integers, a lane of 64 bits for each block.
 
-    A product of two 32-bit numbers fits its lane, so one multiplication serves all blocks. What is beyond 32 bits in
-    the lanes of x1, x3 and the keys is cut off only where it would reach a product.
+    A product of two 32-bit numbers fits its lane, so one multiplication serves all blocks. Upper bits in the
+    lanes of x1, x3 and the keys are cut off only where they would reach a product.
     """
     n = len(high)
     ones, mask, step0, step1 = _lanes(n)

@@ -1,7 +1,6 @@
 """Distributions that reject some of their words: Poisson, gamma and beta, and permutations, as DALI draws them.
 
-Which words are used for what, and when they are rejected, is that of the C++ standard library that DALI is built with
-(libstdc++), so that the same seed gives the same numbers.
+Words are used and rejected as in the C++ standard library of DALI (libstdc++), so the same seed gives the same numbers.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ class _Large:
         return self._uniforms.following(self._at[which])
 
     def _proposed(self, left: Any, u: Any) -> tuple[Any, Any, Any]:
-        """What to add to the mean, the logarithm of its weight, and whether it lies where it may."""
+        """A difference from the mean, the logarithm of its weight, and whether it is within the limits."""
         exponential = -numpy.log(1 - self._uniform(left))
         c1, c2, c3, c4, c5 = (limit[left] for limit in self._limits)
         x = numpy.select([u <= c2, u <= c3, u <= c4], [0.0, -1.0, 0.0], 1.0)
@@ -177,7 +176,7 @@ class _Gamma:
         self._a = self._raised - 1 / 3
         self._scale = 1 / math.sqrt(9 * self._a)
         self._spare: float | None = None  # the second of two normal numbers
-        self._v, self._u = 1.0, 1.0  # what the last number was made of
+        self._v, self._u = 1.0, 1.0  # the parts of the last number
 
     def number(self, uniform: Callable[[], float]) -> float:
         """The next one."""

@@ -62,7 +62,7 @@ class RNG:
     __slots__ = ("__weakref__", "_at", "_window")
 
     def __init__(self, seed: int | None = None, state: State | str | None = None) -> None:
-        self._window: tuple[int, int, list[int]] = (-1, 0, [])  # key, place and words of what was computed ahead
+        self._window: tuple[int, int, list[int]] = (-1, 0, [])  # key, place and words that were computed ahead
         if state is not None:
             if seed is not None:
                 hint = "The key of a state is its seed."
@@ -118,8 +118,8 @@ class RNG:
             epoch: Number of the epoch; by default the reader's, and 0 for ids.
 
         Returns:
-            What `rng=` of a random operator takes instead of a stream. Every draw from it is a pure function of the
-            seed, the epoch, the id, the number of the draw (or its name, with ``keyed["angle"]``) and the element.
+            A value for `rng=` of a random operator. Every draw from it is a pure function of the seed, the epoch, the
+            id, the number of the draw (or its name, with ``keyed["angle"]``) and the element.
 
         Raises:
             ArgumentError: The batch does not say where its samples came from, or the ids are no integers in [0, 2**64).

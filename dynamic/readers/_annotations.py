@@ -117,7 +117,7 @@ class Annotated(Listing):
         return [f"{self.root}/{name}" for name in self.take(indices)] if self.store.far else super().paths(indices)
 
     def labels_of(self, indices: Any) -> Array:
-        """Digests of what belongs to some samples: int32 of shape (N, 4)."""
+        """Digests of the objects of some samples: int32 of shape (N, 4)."""
         return self._digests_of_objects[indices]
 
     @_Once
@@ -287,7 +287,7 @@ def _document(path: str, store: Store, *, polygons: bool) -> dict[str, Any]:
 
 
 def _with_table(text: str, refuse: Callable[[str], NoReturn]) -> Any:
-    """What a JSON text says; its annotations are a `Table` where they can be one."""
+    """The value of a JSON text; its annotations are a `Table` where they can be one."""
     short = shortened(text, "annotations")
     if short is not None:
         with contextlib.suppress(ValueError):  # the whole text tells where it is none

@@ -282,7 +282,7 @@ def plain_rows(memory: Array, starts: Array, ends: Array, columns: Sequence[Colu
 class _Lists(NamedTuple):
     """A feature of many records."""
 
-    tag: int  #: of what the lists hold
+    tag: int  #: of the kind of the lists
     features: Array  #: where each begins
     firsts: Array  #: where the values begin
     ends: Array

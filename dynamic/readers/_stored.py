@@ -265,7 +265,7 @@ class Stored(Reader[G], Generic[L, G]):
             on_error: The treatment of a sample that cannot be read: "raise" an error that names all such samples of the
                 batch, and stay; "skip" them, which makes the batch smaller, down to none; or "replace" each by the next
                 sample of the epoch's order that can be read, of at most 100. `skipped` lists the last two.
-            fingerprint: What a state tells samples from others by, besides their names and labels: by default the sizes
+            fingerprint: By these a state tells its samples from others, besides names and labels: by default the sizes
                 of 4096 of them, or of all where they are fewer or lie in archives; the "sizes" of all, for which the
                 system is asked for each file once; or their "contents" as well, for which all of them are read once.
             on_mismatch: The treatment of a state of other samples or of another order: "raise"; "warn" and go

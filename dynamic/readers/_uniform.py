@@ -137,7 +137,7 @@ def _numbers_in(letters: Array) -> _Numbers | None:
 
 
 def shortened(text: str, key: str) -> tuple[str, str, Table] | None:
-    """A JSON text whose list of some key is short, what stands in that list instead, and the list.
+    """A JSON text whose list of some key is short, the word in place of that list, and the list.
 
     None where the key, or that word, might be in another place too, or the list is no table. If the short text is JSON
     with the word in that list, the whole text is JSON with the table there.

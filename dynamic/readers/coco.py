@@ -57,8 +57,8 @@ class COCO(Stored[Annotated, Batches]):
     Args:
         file_root: The folder that the paths of images start from.
         annotations_file: The JSON file.
-        preprocessed_annotations: Instead of it, a folder that `save_preprocessed_annotations_dir` was. What is asked
-            for must have been asked for then too, and `images`, `ltrb`, `ratio`, `size_threshold`, `skip_empty`,
+        preprocessed_annotations: Instead of it, a folder that `save_preprocessed_annotations_dir` was. Give
+            only outputs that were given then. `images`, `ltrb`, `ratio`, `size_threshold`, `skip_empty`,
             `include_iscrowd` and `avoid_class_remapping` are as they were then.
         images: Names of images, as in the file, that are the samples, in this order; by default all. One that is named
             twice is two samples.
@@ -84,8 +84,8 @@ class COCO(Stored[Annotated, Batches]):
 
     Raises:
         ArgumentError: An argument is wrong, or there are no images.
-        DataError: The annotations are damaged. What run lengths say, and how far away vertices are, is checked when a
-            mask is made.
+        DataError: The annotations are damaged. Run lengths, and the distance of vertices, are checked when a mask
+            is made.
 
     >>> import json, pathlib, tempfile
     >>> root = pathlib.Path(tempfile.mkdtemp())

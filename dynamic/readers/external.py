@@ -292,7 +292,7 @@ class ExternalSource:
 
     def _end(self) -> NoReturn:
         """End the epoch, or for good."""
-        asked_again = self._kind != "iterable" or isinstance(self._source, Iterator)  # what they say then, they say
+        asked_again = self._kind != "iterable" or isinstance(self._source, Iterator)  # such a source decides by itself
         here = self._here
         if self._cycle == "no" or (self._cycle is None and not asked_again):
             self._here = here._replace(ended=True)

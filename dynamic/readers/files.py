@@ -31,7 +31,7 @@ class File(Stored[Listing, Batches]):
     errors name files and draws can be keyed.
 
     Epochs are exact: each gives every sample once, and `random_shuffle` shuffles all of them anew each epoch. See
-    `Reader.next_epoch` for what an epoch is, and `get_state` for how to go on later.
+    `Reader.next_epoch` for epochs, and `get_state` to go on later.
 
     Args:
         file_root: The folder whose folders are the classes; with `files` or `file_list`, the start of their paths.

@@ -177,7 +177,7 @@ class _Manifest(Listing):
     """The entries of manifests by the paths of their files.
 
     Attributes:
-        entries: What they say.
+        entries: Their content.
         numbers: Their places in the manifests.
     """
 

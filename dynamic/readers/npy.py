@@ -154,7 +154,7 @@ class Numpy(Stored[Listing, Batches]):
         return (Batch(arrays, origin=origin),)
 
     def _expect(self, indices: list[int]) -> None:
-        if self._region is None:  # else a header tells what is wanted
+        if self._region is None:  # else a header tells which bytes are read
             super()._expect(indices)
 
     @_Once

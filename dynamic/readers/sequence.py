@@ -68,7 +68,7 @@ class Sequence(Stored["_Sequences", tuple[Batch]]):
 
     The output is a tuple of one Batch of uint8, layout "FHWC": the decoded frames of each sequence, which must have one
     size. Folders, and the frames in each, come in the order of the bytes of their names. A sequence lies within one
-    folder; what does not fill one at the end of a folder is left out, as are hidden files and folders.
+    folder; frames at its end that fill no sequence are left out, as are hidden files and folders.
 
     The name of a sequence is its folder and its first frame, such as ``"walk#0007.png"``. A state of sequences of other
     frames, as with another `stride`, is refused.

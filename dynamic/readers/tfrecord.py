@@ -295,7 +295,7 @@ def _in_file(path: str, store: Store, versions: Mapping[str, Version]) -> tuple[
 def _walked(file: BinaryIO, path: str, whole: int) -> tuple[list[int], list[int]]:
     """Go from record to record. Where they are small, many are read at once."""
     places, sizes, at = list[int](), list[int](), 0
-    first, data = 0, b""  # what was read of the file, and from where on
+    first, data = 0, b""  # bytes of the file, and their place in it
     while at < whole:
         if at + _BEFORE > first + len(data):
             file.seek(at)

@@ -265,7 +265,7 @@ class Components(Packed):
         Args:
             indices: The numbers of the samples.
             memory: Where they are.
-            shifts: What to add to places in the archive for places in there.
+            shifts: Added to places in the archive, they make places in the memory.
         """
         sizes = self.counts[indices]
         places = self.offsets[indices] + shifts[:, None]

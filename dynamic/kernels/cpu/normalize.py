@@ -17,7 +17,7 @@ from .tables import OF_OPENCV
 
 __all__ = ["LONG_ROW", "normalized", "normalized_rows", "squares", "sums"]
 
-_SUMMED = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32", "float64")))  # what OpenCV sums
+_SUMMED = frozenset(map(numpy.dtype, ("uint8", "uint16", "int16", "float32", "float64")))  # that OpenCV sums
 _FEW = 64  # rows that are summed one by one
 _COLOURS = 4  # channels that OpenCV sums at once
 _ENOUGH = 1e-7  # of the square of the mean: a variance that sums of squares still tell
@@ -192,7 +192,7 @@ def normalized_rows(rows: Array, ddof: int, epsilon: float, scale: float, shift:
 
     Args:
         rows: float32, or integers of up to 16 bits; contiguous, of two dimensions, not empty.
-        ddof: What is taken from how many numbers a row has before its variance is divided by that.
+        ddof: Delta degrees of freedom: the variance is divided by the length of a row less this.
         epsilon: Added to the variances.
         scale: Factor of the result.
         shift: Added to the result.
@@ -249,7 +249,7 @@ def _looked_up(image: Array, mean: Array, factor: Array, shift: float, out: Arra
 
 
 def _blocks(image: Array, *parameters: Array) -> Iterator[tuple[Array, list[Array]]]:
-    """Parts of an image along its first dimension, and what belongs to them of arrays that broadcast to it."""
+    """Parts of an image along its first dimension, and their parts of arrays that broadcast to it."""
     step = max(1, _BLOCK * len(image) // image.size)
     for start in range(0, len(image), step):
         rows = slice(start, start + step)

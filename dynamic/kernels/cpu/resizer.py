@@ -37,7 +37,7 @@ _MODES = {1: "L", 3: "RGBA", 4: "RGBA"}  # Pillow's modes of bytes; it keeps thr
 _SEEN = ("11", "12", "13")  # major versions of Pillow whose images the library reads as they are: seen in the tests
 
 
-#: What `show` takes of a part, without the filter: a part, its padding and box, memory, and whether it is mirrored.
+#: Arguments of `show` for a part, without the filter: a part, its padding, its box, memory, whether it is mirrored.
 Shown: TypeAlias = tuple[Array, Sequence[int], Sequence[float], Array, bool]
 
 
@@ -264,7 +264,7 @@ def show_natively(parts: Sequence[Shown]) -> bool:
     """`show` of parts of bytes with a linear filter by the native library; False where it refuses one.
 
     Args:
-        parts: Of images with as many channels: what `show` takes of each. Their memories do not overlap.
+        parts: Of images with as many channels: the arguments of `show` for each. Their memories do not overlap.
     """
     if not parts:
         return True

@@ -402,7 +402,7 @@ class _Axis(NamedTuple):
         return _Part((start, stop), (before, after), low - start + before)
 
     def sections(self) -> Iterator[tuple[int, int]]:
-        """Parts of the result: those at its ends that need what is outside of the image, and between them."""
+        """Parts of the result: the two ends, which need pixels outside of the image, and the middle."""
         head, tail = self.edges()
         ends = {0, head, self.size - tail, self.size} if head + tail < self.size else {0, self.size}
         return itertools.pairwise(sorted(ends))

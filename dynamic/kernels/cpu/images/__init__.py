@@ -110,13 +110,13 @@ def decode(
     corner: Sequence[int] | None = None,
     scale: int = 1,
 ) -> None:
-    """Decode an image into `out`, whose shape and dtype say what is wanted of size, channels and range of values.
+    """Decode an image into `out`, whose shape and dtype set size, channels and range of values.
 
     Args:
         data: The file.
         head: Its header.
         limits: How large it may be.
-        output_type: What the channels of `out` are to mean.
+        output_type: The meaning of the channels of `out`.
         adjust_orientation: Whether to turn the image upright.
         fast_idct: Whether to decode JPEG faster and less exactly.
         out: Where to.
@@ -207,7 +207,7 @@ def check_scans(data: Buffer, head: Header, limits: Limits) -> None:
 
 
 def jpeg_target(head: Header, output_type: str) -> Colours:
-    """What to ask of libjpeg for an output type: the nearest that it makes itself."""
+    """The colours to ask of libjpeg for an output type: the nearest that it makes itself."""
     if output_type == "ANY_DATA" and head.colours == "GRAY":
         return "GRAY"
     return _OF_LIBJPEG.get(output_type, "RGB")

@@ -1,4 +1,4 @@
-"""What the decoders of all formats share: the header, the limits, and how an image is refused."""
+"""Shared by the decoders of all formats: the header, the limits, and how an image is refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 Array: TypeAlias = numpy.ndarray[Any, numpy.dtype[Any]]
 #: Encoded bytes: one-dimensional, contiguous, one byte an element.
 Buffer: TypeAlias = memoryview
-#: What the channels of an array of pixels mean. CMYK counts ink: 0 is paper.
+#: The meaning of the channels of an array of pixels. CMYK counts ink: 0 is paper.
 Colours: TypeAlias = Literal["GRAY", "GRAYA", "RGB", "RGBA", "BGR", "BGRA", "CMYK"]
 CHANNELS: dict[Colours, int] = {"GRAY": 1, "GRAYA": 2, "RGB": 3, "BGR": 3, "RGBA": 4, "BGRA": 4, "CMYK": 4}
 
@@ -54,14 +54,14 @@ class Limits(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What an encoded image says about itself before any pixel is decoded."""
+    """The description in an encoded image, read before any pixel is decoded."""
 
     format: str
     height: int  #: as stored: before the orientation is applied
     width: int
     colours: Colours  #: as they come out of the decoder
     orientation: int = 1  #: EXIF's: 1 is upright, 5 to 8 exchange height and width
-    detail: Any = None  #: what the decoder of the format has found and needs again
+    detail: Any = None  #: findings of the decoder of the format, for its second step
     extra: int = 0  #: channels behind those of the colours, of which only "ANY_DATA" gives anything
 
     def shape(self, channels: int, *, adjust_orientation: bool) -> tuple[int, int, int]:
@@ -123,7 +123,7 @@ def imdecode(format: str, library: str, data: bytes | bytearray | Buffer, flags:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep OpenCV from printing while at least one thread is inside; then its level is what it was."""
+    """Keep OpenCV from printing while at least one thread is inside; then its level is the old one."""
     global _quiet_calls, _level_before
     with _lock:
         _quiet_calls += 1
@@ -174,7 +174,7 @@ def limited(format: str, what: str, most: int) -> Iterator[int]:
 
 
 def is_bomb(packed: int, size: int) -> bool:
-    """Whether so few bytes may hold so many that they are unpacked once before memory is taken for what they hold."""
+    """Whether so few bytes may hold so many that they are unpacked once before memory is taken for their content."""
     return size > _MUCH and size > _FACTOR * packed
 
 

@@ -108,7 +108,7 @@ def _read_palette(data: Buffer, tables: int, start: int, size: int, bits: int, u
     entry = 3 if size == _CORE else 4
     if used > 2**bits:
         raise corrupt(FORMAT, f"{used} colours for {bits} bits")
-    # Old writers store fewer colours than they declare: what lies before the pixels counts.
+    # Old writers store fewer colours than they declare: those before the pixels count.
     count = min(used or 2**bits, max(0, min(start, len(data)) - tables) // entry)
     if count == 0:
         raise corrupt(FORMAT, "there is no palette")

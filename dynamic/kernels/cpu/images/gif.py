@@ -23,7 +23,7 @@ class _Frame:
     place: tuple[int, int, int, int]  #: first row and column, height and width
     interlaced: bool
     palette: Array  #: of the frame, or else of the file: (colours, 3)
-    background: Array  #: the colour of what the frame leaves uncovered
+    background: Array  #: the colour where the frame covers nothing
     bits: int  #: of the first codes, less 1
     data: Buffer  #: the blocks
 

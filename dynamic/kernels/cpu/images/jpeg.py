@@ -1,4 +1,4 @@
-"""JPEG: a walk over the markers that refuses what libjpeg only warns of, then libjpeg-turbo.
+"""JPEG: a walk over the markers that refuses faults of which libjpeg only warns, then libjpeg-turbo.
 
 It is the one of simplejpeg, and for sampling factors that simplejpeg does not know the one of Pillow. Of ordinary files
 `dynamic/_core/jpeg.c` does the same, with the same results.
@@ -56,7 +56,7 @@ _SOI, _EOI, _SOS, _DNL, _DHT, _JPG, _DAC, _APP1, _APP2, _APP14 = (
     0xEE,
 )
 _DRI, _DQT, _APP0, _COM = 0xDD, 0xDB, 0xE0, 0xFE
-_TELL_NOTHING = frozenset((_DHT, _DQT, _APP0, _APP2, _COM))  # of what a header is read for
+_TELL_NOTHING = frozenset((_DHT, _DQT, _APP0, _APP2, _COM))  # of the facts that a header is read for
 _beginning_of_segment = struct.Struct(">BBH").unpack_from  # FF, the marker and the length
 _BEGINNING = 1 << 10  # bytes; more than the header of most files without EXIF
 _OUT_OF_PLACE = frozenset((0x00, 0x01, _SOI, *range(0xD0, 0xD8)))
@@ -72,15 +72,15 @@ _REFUSED = {
     0xC7: "hierarchical lossless",
 }
 _MARKER = re.compile(rb"\xff+([^\xff])", re.DOTALL)
-#: What ends a scan: FF before a byte that makes it neither stuffed, nor a restart, nor a fill byte.
+#: The end of a scan: FF before a byte that makes it neither stuffed, nor a restart, nor a fill byte.
 _END_OF_SCAN = re.compile(rb"\xff[^\x00\xff\xd0-\xd7]", re.DOTALL)
 #: The same where there are no restarts.
 _MARKER_IN_SCAN = re.compile(rb"\xff[^\x00\xff]", re.DOTALL)
 _END_OF_CODES = re.compile(rb"\xff[\xd0-\xd7]")  # within a scan: a restart
-_NO_CODES = b"\x5a\xa5" * 8  # libjpeg passes over what is behind the codes of a scan, unless it lacks some
+_NO_CODES = b"\x5a\xa5" * 8  # libjpeg passes over bytes behind the codes of a scan, unless it lacks some
 #: Up to so many pixels libjpeg may find out by itself that a scan is too short: it decodes all rows before it says so.
 _SOON_DECODED = 1 << 23
-#: What libjpeg-turbo warns of, and of nothing before it, where a scan goes on below the height of the frame.
+#: The first warning of libjpeg-turbo where a scan goes on below the height of the frame.
 _MORE_ROWS = "extraneous bytes before marker 0xd9"
 _BAD_PROFILE = "bad ICC marker"
 #: The least part of the pixels that must be saved: leaving rows out takes a copy of the file and a walk over the rest.
@@ -88,7 +88,7 @@ _WORTH_LEAVING_OUT = 1 / 32
 
 
 class _Frame(NamedTuple):
-    """What the header of the frame says, and where the first scan begins."""
+    """The header of the frame, and the start of the first scan."""
 
     progressive: bool
     components: dict[int, tuple[int, int]]  #: the sampling factors, horizontal and vertical, by identifier
@@ -239,7 +239,7 @@ def check_scans(data: Buffer, head: Header, limits: Limits) -> None:
 
 
 def _scans(data: Buffer, head: Header, limits: Limits) -> Iterator[tuple[int, int]]:
-    """Where the codes of each scan begin and end; what is wrong with the scans is told by the end of the last."""
+    """Where the codes of each scan begin and end; faults of the scans are told by the end of the last."""
     frame: _Frame = head.detail
     scans = coded = 0
     missing = set(frame.components)
@@ -301,15 +301,15 @@ def decode(
         data: The file.
         head: Its header.
         limits: How large it may be.
-        colours: What the channels are to mean.
+        colours: The meaning of the channels.
         fast_idct: Whether to be faster and less exact.
         out: Where to decode the whole image to.
-        place: The window that is wanted: its first row and column, height and width. What is below may be left out, and
+        place: The window that is wanted: its first row and column, height and width. Rows below may be left out, and
             then damage there is not found.
         scale: How many rows and columns become one: 1, 2, 4 or 8. `out` and `place` are of the reduced image.
 
     Returns:
-        The pixels, uint8 of shape (height, width, channels), and what their channels mean.
+        The pixels, uint8 of shape (height, width, channels), and the meaning of their channels.
     """
     check_scans(data, head, limits)
     want = head.colours if head.colours == "CMYK" else colours
@@ -362,7 +362,7 @@ def _without_profile(data: Buffer) -> Buffer:
 def _by_pillow(data: Buffer, head: Header, limits: Limits, want: Colours, scale: int) -> Array:
     """All pixels of a file with sampling factors that simplejpeg does not know.
 
-    Pillow does not say what its libjpeg-turbo warns of. So all scans are checked here, and the file is decoded again,
+    Pillow hides the warnings of its libjpeg-turbo. So all scans are checked here, and the file is decoded again,
     with bytes behind the codes of each: they change the pixels where libjpeg would make up codes that are missing.
     """
     frame: _Frame = head.detail

@@ -1,7 +1,7 @@
 """The packets of JPEG 2000: every header of one is read as its decoder would, and all bytes must belong to some.
 
 OpenJPEG takes packets that are not there for empty ones, and leaves bytes that follow unread: of a codestream that is
-cut, or of none at all, it makes an image. What it allocates for precincts and blocks is bounded here as well.
+cut, or of none at all, it makes an image. Its memory for precincts and blocks is bounded here as well.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def coding(style: bytes, steps: bytes) -> Coding:
     """Read how a component is coded.
 
     Args:
-        style: A flag, whether there are sizes of precincts, and then what is told of a component.
+        style: A flag, whether there are sizes of precincts, and then the parameters of a component.
         steps: The quantisation.
     """
     if len(style) < 6:
@@ -187,7 +187,7 @@ class _Band:
         self.length_bits = [3] * self.count
 
     def read(self, bits: _Bits, layer: int) -> int:
-        """Read what a packet's header says of these blocks: how many bytes they have in its body."""
+        """Read from a packet's header the number of bytes of these blocks in its body."""
         size = 0
         for block in range(self.count):
             if self.passes[block]:

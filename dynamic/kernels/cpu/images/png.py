@@ -1,4 +1,4 @@
-"""PNG: every chunk is checked and the pixels are inflated by us, exactly; libpng then sees only what cannot fail."""
+"""PNG: every chunk is checked and the pixels are inflated by us, exactly; libpng then cannot fail."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def decode(head: Header) -> tuple[Array, Colours]:
     """Decode to the file's own channels, with a palette applied.
 
     Returns:
-        The pixels, uint8 or uint16 of shape (height, width, channels), and what their channels mean.
+        The pixels, uint8 or uint16 of shape (height, width, channels), and the meaning of their channels.
     """
     found: _Chunks = head.detail
     # Palette indices are decoded as shades, so that a hostile index meets our check and not libpng's warning.

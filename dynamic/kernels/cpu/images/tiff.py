@@ -140,7 +140,7 @@ def _each(tags: _Tags, tag: int, samples: int) -> set[int]:
 
 
 def _colours(tags: _Tags, samples: int, photometric: int, bits: set[int]) -> Colours:
-    """What the first channels mean."""
+    """The meaning of the first channels."""
     if len(bits) != 1 or not bits <= ({8, 16} if samples > 1 else {1, 2, 4, 8, 16}):
         raise unsupported(FORMAT, f"{samples} channels of {sorted(bits)} bits")
     if _each(tags, 339, samples) != {1}:
