@@ -2,7 +2,8 @@
 
     python benchmarks/gpu_kernels.py [--stand-in] [--registers]
 
-A batch is 256 images of 500 x 375 x 3 in bytes, 144 MB; four of them take turns, so that what is read was in no cache.
+A batch is 256 images of 500 x 375 x 3 in bytes, 144 MB, or 256 sounds of ten seconds in float32, 164 MB; four of them
+take turns, so that what is read was in no cache.
 Times are between two CUDA events around many calls, the median of several such spans; the share is what a kernel reads
 and writes at the least, divided by its time and by the rate of a copy in the memory of the same GPU. Host times are
 those until a call returns. What torch and torchvision have of the same is measured beside it where they are installed,
@@ -26,6 +27,7 @@ import numpy
 ROOT = Path(__file__).parent.parent
 STAND_IN = "--stand-in" in sys.argv
 COUNT, HEIGHT, WIDTH = (3, 24, 32) if STAND_IN else (256, 375, 500)
+VALUES, RATE = 800 if STAND_IN else 160_000, 16_000  # of a sound
 TURNS = 2 if STAND_IN else 4  # batches that take turns
 CALLS, SPANS = (2, 1) if STAND_IN else (20, 7)
 MEAN, STD = [123.7, 116.3, 103.5], [58.4, 57.1, 57.4]
@@ -146,6 +148,34 @@ def cases(dynamic: Any, torch: Any, transforms: Any) -> list[Case]:
     ]  # fmt: skip
 
 
+def sound_cases(dynamic: Any, torch: Any) -> tuple[list[Case], list[Case]]:
+    """Those of sounds, and those of their spectra: speech in windows of 25 ms, each 10 ms."""
+    values, frames = 4 * COUNT * VALUES, 4 * COUNT * (VALUES // 160 + 1)
+    window = {"window_length": 400, "window_step": 160, "nfft": 512}
+    rival = None
+    if torch is not None:
+        weights = torch.hann_window(400, device="cuda")
+        rival = lambda x: torch.stft(x, 512, 160, 400, weights, return_complex=True).abs().square()  # noqa: E731
+    sounds = [
+        Case("spectrogram", lambda x: dynamic.spectrogram(x, **window), values, 257 * frames, rival),
+        Case("spectrogram, times first", lambda x: dynamic.spectrogram(x, layout="tf", **window), values, 257 * frames),
+        Case("preemphasis_filter", dynamic.preemphasis_filter, values, values),
+        Case("nonsilent_region", dynamic.nonsilent_region, values, 0),
+        Case("audio_resample to 8 kHz", lambda x: dynamic.audio_resample(x, scale=0.5), values, values / 2),
+        Case("audio_resample to 44.1 kHz", lambda x: dynamic.audio_resample(x, in_rate=RATE, out_rate=44_100),
+             values, values * 44_100 / RATE),
+    ]  # fmt: skip
+    spectra = [
+        Case("mel_filter_bank of 80", lambda x: dynamic.mel_filter_bank(x, nfilter=80, sample_rate=RATE), 257 * frames,
+             80 * frames),
+        Case("mfcc of 20", lambda x: dynamic.mfcc(x, n_mfcc=20), 257 * frames, 20 * frames),
+        Case("to_decibels", lambda x: dynamic.to_decibels(x, cutoff_db=-80.0), 2 * 257 * frames, 257 * frames),
+        Case("power_spectrum of rows", lambda x: dynamic.power_spectrum(x, nfft=512), 257 * frames,
+             257 * 257 * 4 * COUNT),
+    ]  # fmt: skip
+    return sounds, spectra
+
+
 def imported(name: str) -> Any:
     try:
         return __import__(name, fromlist=["_"])
@@ -179,17 +209,36 @@ def on_gpu(cupy: Any) -> None:
     tensors = [torch.as_tensor(array, device="cuda") for array in arrays] if torch else []
     planes = [tensor.permute(0, 3, 1, 2).contiguous() for tensor in tensors]
     print(f"{'':36} {'us a batch':>11} {'of a copy':>10} {'host us':>9} {'ragged, host us':>16} {'torch us':>10}")
-    for case in cases(dynamic, torch, transforms):
+    show(cupy, cases(dynamic, torch, transforms), alike, ragged, planes, rate)
+    bulk.clear()
+    arrays.clear()
+    tensors.clear()
+    planes.clear()
+    waves = [cupy.asarray(rng.normal(0, 0.1, (COUNT, VALUES)).astype(numpy.float32)) for _ in range(TURNS)]
+    alike = [dynamic.as_batch(wave) for wave in waves]
+    ragged = [dynamic.as_batch([wave[i, : VALUES - i % 7] for i in range(COUNT)]) for wave in waves]
+    of_sounds, of_spectra = sound_cases(dynamic, torch)
+    show(
+        cupy, of_sounds, alike, ragged, [torch.as_tensor(wave, device="cuda") for wave in waves] if torch else [], rate
+    )
+    window = {"window_length": 400, "window_step": 160, "nfft": 512}
+    alike, ragged = ([dynamic.spectrogram(x, **window) for x in batches] for batches in (alike, ragged))
+    show(cupy, of_spectra, alike, ragged, [], rate)
+    if STAND_IN:
+        print("Without a GPU: these are no figures of one.")
+
+
+def show(cupy: Any, made: list[Case], alike: list[Any], ragged: list[Any], theirs: list[Any], rate: float) -> None:
+    """Print a row for each case."""
+    for case in made:
         kernel, host = timed(cupy, lambda i, case=case: case.call(alike[i]))
         _, ragged_host = timed(cupy, lambda i, case=case: case.call(ragged[i]))
         other = "-"
         if case.rival is not None:
-            other = f"{timed(cupy, lambda i, case=case: case.rival(planes[i]))[0] * 1e6:.0f}"
+            other = f"{timed(cupy, lambda i, case=case: case.rival(theirs[i]))[0] * 1e6:.0f}"
         share = (case.read + case.written) / kernel / rate
         times = f"{kernel * 1e6:11.0f} {share:10.2f} {host * 1e6:9.0f} {ragged_host * 1e6:16.0f}"
         print(f"{case.name:36} {times} {other:>10}")
-    if STAND_IN:
-        print("Without a GPU: these are no figures of one.")
 
 
 def registers() -> None:

@@ -14,6 +14,7 @@ from twin import bare, build
 from dynamic import dtypes
 from dynamic._arrays.described import described
 from dynamic.kernels.cpu import rotations
+from dynamic.kernels.cpu import sound as cpu_sound
 from dynamic.kernels.cpu.maps import BORDERS
 from dynamic.kernels.gpu import (
     _launch,
@@ -26,6 +27,7 @@ from dynamic.kernels.gpu import (
     pixels,
     regions,
     resample,
+    sound,
     warp,
 )
 from dynamic.random import RNG, _gpu
@@ -110,7 +112,48 @@ def run(source, want):
     resample.blurred(some, images("test", described(back), "HWC"), weights, sizes)
 
 
+def signals():
+    """Every kernel for sound, on signals whose memory is exactly theirs."""
+    random, alive = numpy.random.default_rng(2), []
+
+    def known(arrays):
+        alive.append(arrays)
+        return described(arrays)
+
+    for kind in ("float32", "int16", "float64"):
+        arrays = [(random.random(n) * 9).astype(kind) for n in (1, 2, 63, 2048, 5001)]
+        for given in (arrays, [numpy.repeat(a, 2)[::2] for a in arrays]):
+            source, outs = known(given), [numpy.empty(a.shape, numpy.float32) for a in arrays]
+            target = known(outs)
+            for border in ("zero", "clamp", "reflect"):
+                for real in (numpy.dtype("float32"), numpy.dtype("float64")):
+                    sound.emphasised(source, target, [0.9] * 5, border, real)
+            for reference in (0.0, 2.0):
+                sound.decibels(source, target, 10.0, reference, -80.0)
+            numbers = [known([numpy.empty((), numpy.int32) for _ in arrays]) for _ in range(2)]
+            for window in (1, 64, 9000):
+                sound.loud(source, (numbers[0], numbers[1]), window, -30.0, 0.0)
+            for step, quality in ((1.0, 0.0), (0.4, 50.0), (3.7, 100.0)):
+                made = known([numpy.empty(int(numpy.ceil(a.size / step)), numpy.float32) for a in arrays])
+                sound.resampled(source, made, [step] * 5, quality, kind=numpy.dtype("float32"))
+    for axis, shape in itertools.product(range(3), ((3, 40, 2), (1, 1, 1), (2, 7, 65))):
+        source = known([random.random(shape).astype(numpy.float32)])
+        made = known([numpy.empty((*shape[:axis], 5, *shape[axis + 1 :]), numpy.float32)])
+        bands = lambda n, m: cpu_sound.mel_bands(n, m, 8000.0, 0.0, 4000.0, "slaney", normalized=True)  # noqa: E731
+        sound.filtered(source, made, axis, bands)
+        for nfft in (1, 16, 80):
+            bins = nfft // 2 + 1
+            made = known([numpy.empty((*shape[:axis], bins, *shape[axis + 1 :]), numpy.float32)])
+            sound.vector_spectra(source, made, axis, nfft, 2)
+    source = known([random.random(n).astype(numpy.float32) for n in (1, 5, 700)])
+    for first, step, mirror in itertools.product((False, True), (1, 50), (False, True)):
+        shapes = [(33, n // step + 1)[:: -1 if first else 1] for n in (1, 5, 700)]
+        made = known([numpy.empty(shape, numpy.float32) for shape in shapes])
+        sound.signal_spectra(source, made, cpu_sound.hann(60), step, 30, 64, 1, mirror=mirror, times_first=first)
+
+
 def everything():
+    signals()
     for have in KINDS:
         for channels, want in CASES.get(have, [(5, have)]):
             for source in batches(numpy.dtype(have), channels):
@@ -140,6 +183,7 @@ def everything():
         "random",
         "regions",
         "resample",
+        "sound",
         "warp",
     )
     made = [name for module in modules for name in build.kernels(_launch.source(module))]

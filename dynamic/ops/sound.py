@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, cast
 
 import numpy
 
-from dynamic._arrays.array import Array, library
+from dynamic._arrays.array import Array
+from dynamic._arrays.described import Described
 from dynamic._lift.argument import GIVEN, Between, DTypeArgument, PerSample, Several, Word, without_effect
 from dynamic._lift.call import Call, Plan, Shape
 from dynamic._lift.operator import operator
 from dynamic.dtypes import convert, float32
 from dynamic.errors import ArgumentError, shown
 from dynamic.kernels.cpu import sound
-from dynamic.kernels.gpu import sound as arrays
+from dynamic.kernels.gpu import sound as on_gpu
 
 __all__ = [
     "audio_resample",
@@ -67,7 +69,24 @@ def _plan_spectrogram(call: Call) -> Plan:
     return Plan(call.shapes_by(shape), _FLOAT32, given["layout"], ndim=2, data=window, weight=4.0)
 
 
-@operator(dtypes=_NUMBERS, plan=_plan_spectrogram, gpu=True)
+def _spectrogram_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    given, window = call.fixed, call.plan.data
+    centred, nfft = given["center_windows"], given["nfft"] or len(window)
+    shift, power = len(window) // 2 if centred else 0, given["power"]
+    on_gpu.signal_spectra(
+        inputs[0],
+        target,
+        window,
+        given["window_step"],
+        shift,
+        nfft,
+        power,
+        mirror=given["reflect_padding"] and centred,
+        times_first=given["layout"] == "tf",
+    )
+
+
+@operator(dtypes=_NUMBERS, plan=_plan_spectrogram, gpu=_spectrogram_on_gpu)
 def spectrogram(
     signal: Array,
     /,
@@ -108,13 +127,9 @@ def spectrogram(
     """
     length, turned, mirror = len(plan), out if layout == "ft" else out.T, reflect_padding and center_windows
     size, before, frames = nfft or length, length // 2 if center_windows else 0, turned.shape[1]
-    if library(out) is numpy:
-        after = max(0, (frames - 1) * window_step + length - before - signal.size)
-        values = sound.padded(signal.reshape(-1), before, after, mirror=mirror)
-        sound.spectra(sound.windowed(values, length, window_step)[:frames], plan, size, power, turned)
-    else:
-        windows = arrays.frames(signal, before, length, window_step, frames, mirror=mirror)
-        arrays.spectra(windows, plan, size, power, turned)
+    after = max(0, (frames - 1) * window_step + length - before - signal.size)
+    values = sound.padded(signal.reshape(-1), before, after, mirror=mirror)
+    sound.spectra(sound.windowed(values, length, window_step)[:frames], plan, size, power, turned)
     return out
 
 
@@ -136,7 +151,11 @@ def _plan_power(call: Call) -> Plan:
     return Plan(call.shapes_by(shape), _FLOAT32, data=axis, weight=4.0)
 
 
-@operator(dtypes=_NUMBERS, plan=_plan_power, gpu=True)
+def _power_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    on_gpu.vector_spectra(inputs[0], target, call.plan.data, call.fixed["nfft"], call.fixed["power"])
+
+
+@operator(dtypes=_NUMBERS, plan=_plan_power, gpu=_power_on_gpu)
 def power_spectrum(
     signal: Array,
     /,
@@ -166,15 +185,14 @@ def power_spectrum(
     """
     size = nfft or signal.shape[plan]
     before, behind = math.prod(signal.shape[:plan]), math.prod(signal.shape[plan + 1 :])
-    spectra = (sound if library(out) is numpy else arrays).spectra
     if not before * behind:
         return out
     parts, results = signal.reshape(before, -1, behind), out.reshape(before, -1, behind)
     if behind == 1:
-        spectra(parts[:, :size, 0], None, size, power, results[:, :, 0].T)
+        sound.spectra(parts[:, :size, 0], None, size, power, results[:, :, 0].T)
         return out
     for part, result in zip(parts, results, strict=True):
-        spectra(part[:size].T, None, size, power, result)
+        sound.spectra(part[:size].T, None, size, power, result)
     return out
 
 
@@ -195,7 +213,17 @@ def _plan_mel(call: Call) -> Plan:
     return Plan(shapes, _FLOAT32, data=(axis, rate, low, high), weight=4.0)
 
 
-@operator(dtypes=_NUMBERS, plan=_plan_mel, gpu=True)
+def _mel_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    (axis, rate, low, high), given = call.plan.data, call.fixed
+
+    def bands(bins: int, filters: int) -> sound.Bands:
+        formula, normalized = given["mel_formula"], given["normalize"]
+        return sound.mel_bands(bins, filters, rate, low, high, formula, normalized=normalized)
+
+    on_gpu.filtered(inputs[0], target, axis, bands)
+
+
+@operator(dtypes=_NUMBERS, plan=_plan_mel, gpu=_mel_on_gpu)
 def mel_filter_bank(
     spectrum: Array,
     /,
@@ -231,7 +259,7 @@ def mel_filter_bank(
     """
     axis, rate, low, high = plan
     bands = sound.mel_bands(spectrum.shape[axis], nfilter, rate, low, high, mel_formula, normalized=normalize)
-    (sound if library(out) is numpy else arrays).filtered(bands, spectrum, axis, out)
+    sound.filtered(bands, spectrum, axis, out)
     return out
 
 
@@ -248,7 +276,13 @@ def _plan_mfcc(call: Call) -> Plan:
     return Plan(call.shapes_by(shape), _FLOAT32, data=axis, weight=4.0)
 
 
-@operator(dtypes=_NUMBERS, plan=_plan_mfcc, gpu=True)
+def _mfcc_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    kind, lifter, normalized = (call.fixed[name] for name in ("dct_type", "lifter", "normalize"))
+    matrix = functools.partial(sound.cosines, kind=kind, lifter=lifter, normalized=normalized)
+    on_gpu.filtered(inputs[0], target, call.plan.data, matrix)
+
+
+@operator(dtypes=_NUMBERS, plan=_plan_mfcc, gpu=_mfcc_on_gpu)
 def mfcc(
     spectrum: Array,
     /,
@@ -280,7 +314,7 @@ def mfcc(
     [2.0]
     """
     matrix = sound.cosines(spectrum.shape[plan], out.shape[plan], dct_type, lifter, normalized=normalize)
-    (sound if library(out) is numpy else arrays).filtered(matrix, spectrum, plan, out)
+    sound.filtered(matrix, spectrum, plan, out)
     return out
 
 
@@ -290,7 +324,11 @@ def _plan_decibels(call: Call) -> Plan:
     return Plan(call.shapes, _FLOAT32, weight=8.0)
 
 
-@operator(dtypes=_NUMBERS, plan=_plan_decibels, gpu=True)
+def _decibels_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    on_gpu.decibels(inputs[0], target, *(call.fixed[name] for name in ("multiplier", "reference", "cutoff_db")))
+
+
+@operator(dtypes=_NUMBERS, plan=_plan_decibels, gpu=_decibels_on_gpu)
 def to_decibels(
     magnitudes: Array,
     /,
@@ -316,7 +354,7 @@ def to_decibels(
     >>> ndd.to_decibels([1.0, 10.0, 100.0, 0.0], cutoff_db=-80.0).tolist()
     [-20.0, -10.0, 0.0, -80.0]
     """
-    (sound if library(out) is numpy else arrays).decibels(magnitudes, multiplier, reference, cutoff_db, out)
+    sound.decibels(magnitudes, multiplier, reference, cutoff_db, out)
     return out
 
 
@@ -326,7 +364,11 @@ def _plan_emphasis(call: Call) -> Plan:
     return Plan(call.shapes, call.asked, data=kind, weight=2.0)
 
 
-@operator(dtypes=_NUMBERS, plan=_plan_emphasis, gpu=True)
+def _emphasis_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    on_gpu.emphasised(inputs[0], target, call.column("preemph_coeff"), call.fixed["border"], call.plan.data)
+
+
+@operator(dtypes=_NUMBERS, plan=_plan_emphasis, gpu=_emphasis_on_gpu)
 def preemphasis_filter(
     signal: Array,
     /,
@@ -350,11 +392,10 @@ def preemphasis_filter(
     >>> ndd.preemphasis_filter([4.0, 4.0, 6.0], preemph_coeff=0.5).tolist()
     [2.0, 2.0, 4.0]
     """
-    xp = library(out)
-    result = out if out.dtype == plan else xp.empty(out.shape, plan)
-    (sound if xp is numpy else arrays).emphasised(signal, preemph_coeff, border, result)
+    result = out if out.dtype == plan else numpy.empty(out.shape, plan)
+    sound.emphasised(signal, cast(float, preemph_coeff), border, result)
     if result is not out:
-        convert(xp, result, out.dtype, out)
+        convert(numpy, result, out.dtype, out)
     return out
 
 
@@ -369,7 +410,14 @@ def _plan_region(call: Call) -> Plan:
     return Plan(outputs=(number, Plan((), number.dtype, None, ndim=0)), weight=2.0)
 
 
-@operator(dtypes=_NUMBERS, plan=_plan_region)
+def _region_on_gpu(call: Call, inputs: list[Described], targets: list[Described]) -> None:
+    given = call.fixed
+    on_gpu.loud(
+        inputs[0], (targets[0], targets[1]), given["window_length"], given["cutoff_db"], given["reference_power"]
+    )
+
+
+@operator(dtypes=_NUMBERS, plan=_plan_region, gpu=_region_on_gpu)
 @without_effect("reset_interval")
 def nonsilent_region(
     signal: Array,
@@ -447,7 +495,12 @@ def _rounded_up(operator: str, length: float) -> int:
     return math.ceil(length)
 
 
-@operator(dtypes=_NUMBERS, plan=_plan_resampling, gpu=True)
+def _resample_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
+    kind = None if call.fixed["dtype"] is None else target.dtype
+    on_gpu.resampled(inputs[0], target, call.plan.data, call.fixed["quality"], kind=kind)
+
+
+@operator(dtypes=_NUMBERS, plan=_plan_resampling, gpu=_resample_on_gpu)
 def audio_resample(
     signal: Array,
     /,
@@ -482,10 +535,9 @@ def audio_resample(
     >>> ndd.audio_resample([0.0, 1.0, 2.0, 3.0], scale=0.5).tolist()
     [0.0, 2.0]
     """
-    xp = library(out)
     values = signal if dtype is None else sound.ranged(signal, out.dtype)
-    result = out if out.dtype == _FLOAT32 else xp.empty(out.shape, _FLOAT32)
-    (sound if xp is numpy else arrays).resampled(values, plan, quality, result)
+    result = out if out.dtype == _FLOAT32 else numpy.empty(out.shape, _FLOAT32)
+    sound.resampled(values, plan, quality, result)
     if result is not out:
-        convert(xp, result, out.dtype, out)
+        convert(numpy, result, out.dtype, out)
     return out

@@ -16,6 +16,8 @@ from . import build
 class _Memory:
     """A copy of an array, at an address."""
 
+    device = types.SimpleNamespace(id=0)
+
     def __init__(self, array: numpy.ndarray[Any, Any]) -> None:
         self._array = array.copy()
         self.data = types.SimpleNamespace(ptr=self._array.__array_interface__["data"][0])
@@ -28,6 +30,7 @@ def made() -> types.ModuleType:
     module.RawModule = build.RawModule
     module.asarray = _Memory
     module.zeros = module.empty = lambda shape, dtype: _Memory(numpy.zeros(shape, dtype))
+    module.fft = types.SimpleNamespace(rfft=lambda rows: _Memory(numpy.fft.rfft(rows._array)))
     module.cuda = types.SimpleNamespace(Device=lambda: types.SimpleNamespace(id=0))
     return module
 

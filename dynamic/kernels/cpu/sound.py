@@ -28,6 +28,7 @@ __all__ = [
     "emphasised",
     "filtered",
     "frames_of",
+    "half_range",
     "hann",
     "lobes_of",
     "loud",
@@ -349,11 +350,11 @@ def ranged(values: Array, kind: numpy.dtype[Any]) -> Array:
     """Numbers in the range of another type, as floats: that of floats is [-1, 1], whose 0 is the middle of others."""
     if values.dtype == kind or (values.dtype.kind, kind.kind) == ("f", "f"):
         return values
-    (own, middle), (wanted, centre) = _half_range(values.dtype), _half_range(kind)
+    (own, middle), (wanted, centre) = half_range(values.dtype), half_range(kind)
     return ((values.astype(numpy.float64) - middle) * (wanted / own) + centre).astype(_FLOAT32)
 
 
-def _half_range(kind: numpy.dtype[Any]) -> tuple[float, float]:
+def half_range(kind: numpy.dtype[Any]) -> tuple[float, float]:
     """The largest distance from the middle of a type's range, and the middle."""
     if kind.kind == "f":
         return 1.0, 0.0
