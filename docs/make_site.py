@@ -98,8 +98,8 @@ REFERENCE = {
     "dtypes": Module(
         "Element types and devices",
         "dynamic",
-        ["DType", "dtype", "type_id", "Device", "device", "ImageType", "InterpType", "bfloat16", "float16", "float32",
-         "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"],
+        ["DType", "dtype", "type_id", "Device", "device", "DataType", "ImageType", "InterpType", "bfloat16", "float16",
+         "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"],
     ),
     "running": Module(
         "Threads, streams and measurements",

@@ -70,6 +70,7 @@ from .errors import (
     StateMismatch,
     StateWarning,
 )
+from .ops.bayer import debayer
 from .ops.box_crops import random_bbox_crop
 from .ops.boxes import bb_flip, bbox_paste, bbox_rotate, box_encoder
 from .ops.chance import sometimes
@@ -85,10 +86,12 @@ from .ops.color import (
 )
 from .ops.constants import full, full_like, ones, ones_like, zeros, zeros_like
 from .ops.coordinates import coord_flip, coord_transform
+from .ops.dump import dump_image
 from .ops.filters import filter as filter
 from .ops.filters import gaussian_blur, laplacian
 from .ops.geometry import flip, rotate
 from .ops.histograms import clahe, equalize, jpeg_compression_distortion, lookup_table
+from .ops.jitter import jitter
 from .ops.joining import cat, one_hot, stack
 from .ops.mixing import cutmix, mixup
 from .ops.normalize import normalize
@@ -116,6 +119,7 @@ from .ops.warps import sphere, warp_affine, water
 from .ops.windows import crop, crop_mirror_normalize
 from .random import batch_permutation
 from .readers import ExternalSource
+from .types import DALIDataType as DataType
 from .types import DALIImageType as ImageType
 from .types import DALIInterpType as InterpType
 
@@ -125,6 +129,7 @@ _ELSEWHERE = {
         name: f"; pipelines have it: from dynamic.pipeline import {name}" for name in ("Pipeline", "fn", "pipeline_def")
     },
     "external_source": "; write ExternalSource, or dynamic.pipeline.fn.external_source",
+    "optical_flow": "; NVIDIA's hardware computes it: call OpenCV's in an operator of your own, by dynamic.custom",
     "plugin": "; write dynamic.pytorch, dynamic.jax or dynamic.tensorflow",
 }
 #: Modules that moved: pickles of earlier versions have these names for them.
@@ -157,6 +162,7 @@ __all__ = [
     "Batch",
     "DType",
     "DataError",
+    "DataType",
     "DecodeError",
     "Device",
     "DeviceError",
@@ -199,8 +205,10 @@ __all__ = [
     "crop",
     "crop_mirror_normalize",
     "cutmix",
+    "debayer",
     "device",
     "dtype",
+    "dump_image",
     "element_extract",
     "equalize",
     "erase",
@@ -224,6 +232,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "jitter",
     "jpeg_compression_distortion",
     "laplacian",
     "lookup_table",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -9,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from dynamic import dtypes
 from dynamic.types import DALIInterpType
 
 #: Changes the arguments of a call, `varying` and `fixed`, so that they fit its samples and their layout.
@@ -127,6 +129,19 @@ def _table(
     """A value for each key of a table."""
     table = draw(st.dictionaries(st.integers(0, 65535) | st.integers(0, 300), st.floats(-400, 400, width=32)))
     fixed["keys"], fixed["values"] = tuple(table), tuple(table.values())
+
+
+def _raw(
+    draw: st.DrawFn, samples: list[np.ndarray], layout: str | None, _: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """One channel, three pixels or more a side, and an algorithm for the dtype."""
+    layout = layout or {2: "HW", 3: "HWC"}[samples[0].ndim]
+    for i, sample in enumerate(samples):
+        extents = {"H": draw(st.integers(3, 9)), "W": draw(st.integers(3, 9)), "C": 1}
+        samples[i] = np.resize(sample, [extents.get(letter, 2) for letter in layout])
+        samples[i].flags.writeable = False
+    if fixed.get("algorithm") == "vng_ocv" and samples[0].dtype != np.uint8:
+        del fixed["algorithm"]
 
 
 _COLOURED = ("color_space_conversion", "color_twist", "hsv", "hue", "jpeg_compression_distortion", "saturation")
@@ -452,6 +467,30 @@ def _fit_audio(draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, A
             values["sample_rate"] = rates if values is varying else rates[0]
 
 
+def _fit_blocks(
+    draw: st.DrawFn, samples: list[np.ndarray], _layout: Any, varying: dict[str, list[Any]], fixed: dict[str, Any]
+) -> None:
+    """Blocks of LZ4, one or several in a sample, and the shape of their arrays."""
+    from lz4.block import compress  # which not all have that draw calls
+
+    _drop("shape chunk_offsets chunk_sizes layout sequence_axis_name", varying, fixed)
+    kind = dtypes.numpy_dtype(dtypes.dtype(fixed.get("dtype", "uint8")))
+    ndim, several = draw(st.integers(0, 3)), draw(st.booleans())
+    shape = fixed["shape"] = _numbers(draw, st.integers(0, 4), ndim)  # an empty Batch of shapes tells no dimensions
+    sizes = []
+    for i in range(len(samples)):
+        generator = np.random.default_rng(draw(st.integers(0, 999)))
+        count = draw(st.integers(1, 3)) if several else 1
+        arrays = generator.integers(0, 3, (count, math.prod(shape) * kind.itemsize), np.uint8)
+        blocks = [compress(array, store_size=False) for array in arrays]
+        samples[i] = np.frombuffer(b"".join(blocks), np.uint8)
+        sizes.append(tuple(map(len, blocks)))
+    if several:
+        varying["chunk_sizes"] = sizes
+    if draw(st.booleans()):
+        fixed["layout"] = "ABC"[:ndim]
+
+
 _REDUCTIONS = ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
 _MASKS = _sized(2, mask_size=st.integers(2, 5), anchor=st.integers(-1, 1))
 
@@ -465,6 +504,8 @@ FITTING: dict[str, Fit] = {
     **{f"reductions.{name}": _dimensions for name in _REDUCTIONS},
     **dict.fromkeys(_COLOURED, _coloured),
     "clahe": _coloured,
+    "debayer": _raw,
+    "decoders.inflate": _fit_blocks,
     "audio_resample": _fit_resampling,
     "decoders.audio": _fit_audio,
     "mel_filter_bank": _fit_mel,

@@ -12,6 +12,7 @@ import pydoc
 import re
 
 import cv2
+import lz4.block
 import numpy as np
 import pytest
 from fitting import FURTHER_INPUTS
@@ -276,9 +277,11 @@ def test_what_only_says_how_dali_works_is_taken(name):
     image = np.random.default_rng(1).integers(0, 255, (9, 8, 3), np.uint8)
     given = np.frombuffer(cv2.imencode(".png", image)[1], np.uint8) if name.startswith("decoders.") else image
     given = image.reshape(-1) if name == "nonsilent_region" else given
+    given = lz4.block.compress(image, store_size=False) if name == "decoders.inflate" else given
     needed = {"random_resized_crop": {"size": (5, 4)}, "resize_crop_mirror": {"size": 6}, "resize": {"size": 5},
               "tensor_resize": {"sizes": (5, 4, 3)}, "slice": {"start": 1, "axes": 0},
-              "decoders.image_slice": {"rel_start": 0.5, "axes": 0}}.get(name, {})  # fmt: skip
+              "decoders.image_slice": {"rel_start": 0.5, "axes": 0},
+              "decoders.inflate": {"shape": (9, 8, 3)}}.get(name, {})  # fmt: skip
     seed = {"rng": 3} if "random" in name else {}
     expected = operator(given, **needed, **{key: ndd.random.RNG(value) for key, value in seed.items()})
     found = operator(given, **needed, **{key: ndd.random.RNG(value) for key, value in seed.items()},

@@ -142,6 +142,7 @@ def test_completion_offers_no_rooms_behind_the_door():
 @pytest.mark.parametrize(("name", "told"), [
     ("fn", "from dynamic.pipeline import fn"), ("pipeline_def", "from dynamic.pipeline import pipeline_def"),
     ("Pipeline", "from dynamic.pipeline import Pipeline"), ("plugin", "dynamic.pytorch"),
+    ("optical_flow", "NVIDIA's hardware"),
     ("external_source", "ExternalSource"), ("ops.RandomResizedCrop", "dynamic.random_resized_crop"),
 ])  # fmt: skip
 def test_names_that_dali_has_elsewhere_are_told(name, told):

@@ -26,22 +26,28 @@ __all__ = ["ADDED", "FORMER", "Constant", "called", "constant", "input_sets"]
 
 #: Former and other names of operators and readers of DALI, and the present ones.
 FORMER: Mapping[str, str] = {
+    "audio_decoder": "decoders.audio",
     "coco_reader": "readers.coco",
     "coin_flip": "random.coin_flip",
     "fast_resize_crop_mirror": "resize_crop_mirror",
+    "experimental.inflate": "decoders.inflate",
     "file_reader": "readers.file",
     "image_decoder": "decoders.image",
     "image_decoder_crop": "decoders.image_crop",
     "image_decoder_random_crop": "decoders.image_random_crop",
     "image_decoder_slice": "decoders.image_slice",
+    "nemo_asr_reader": "readers.nemo_asr",
     "normal_distribution": "random.normal",
     "numpy_reader": "readers.numpy",
+    "sequence_reader": "readers.sequence",
     "tfrecord_reader": "readers.tfrecord",
     "transform_translation": "transforms.translation",
     "uniform": "random.uniform",
     **{
         f"experimental.{name}": name
         for name in (
+            "audio_resample",
+            "debayer",
             "decoders.image",
             "decoders.image_crop",
             "decoders.image_random_crop",

@@ -18,6 +18,8 @@ __all__ = ["SOURCES", "looked_up", "meant", "members", "paths", "reads", "unknow
 #: Operators that ``from dynamic import *`` leaves out, as they have the names of builtins and modules.
 _NOT_IMPORTED = ("copy", "filter", "slice")
 _FAMILIES = ("decoders", "experimental", "io.file", "noise", "random", "reductions", "segmentation", "transforms")
+#: Functions of DALI that are not here, and why.
+_NOT_HERE = {"optical_flow": "NVIDIA's hardware computes it; call OpenCV's in fn.python_function"}
 #: Readers, in DALI's spelling, and sources.
 SOURCES: dict[str, Any] = {
     f"readers.{re.sub('(?<=[a-z])(?=[A-Z])', '_', name).lower()}": getattr(dynamic.readers, name)
@@ -59,6 +61,8 @@ def looked_up(path: str) -> tuple[Callable[..., Any], frozenset[str]]:
 
 def unknown(path: str) -> str:
     """The message for a name that `fn` has not, with the one that may be meant."""
+    if path in _NOT_HERE:
+        return f"fn has no {path!r}: {_NOT_HERE[path]}"
     family, _, name = path.rpartition(".")
     close = difflib.get_close_matches(name, members(family), 1)
     hint = f"; did you mean {path.removesuffix(name) + close[0]!r}?" if close else ": dynamic has none"
