@@ -112,7 +112,7 @@ def made(
     audio: bool = False,
     others: int = 0,
     without: int = 0,
-    pixels: Callable[[int], np.ndarray] | None = None,
+    pixels: Callable[[int], np.ndarray | av.VideoFrame] | None = None,
 ) -> Video:
     """A video of the numbers 0, 1, ..., written by PyAV.
 
@@ -134,7 +134,7 @@ def made(
         audio: Put an audio track before the video.
         others: How many further video streams there are, smaller ones, whose numbers begin at 500.
         without: How many packets are left out at the start, so that the first key frame is missing.
-        pixels: The frame of a number, instead of its `picture`.
+        pixels: The frame of a number, instead of its `picture`, in RGB or as the encoder takes it.
     """
     colours, fixed = _CODECS[codec]
     times = [start + int(tick) for tick in np.cumsum([0, *(steps[i % len(steps)] for i in range(frames - 1))])]
@@ -195,11 +195,12 @@ def _drawn(stream: av.VideoStream, base: int, index: int) -> np.ndarray:
 
 
 def _packets(
-    stream: av.VideoStream, draw: Callable[[int], np.ndarray], times: Sequence[int], tick: Fraction
+    stream: av.VideoStream, draw: Callable[[int], np.ndarray | av.VideoFrame], times: Sequence[int], tick: Fraction
 ) -> list[av.Packet]:
     found = []
     for index, time in enumerate(times):
-        frame = _frame(draw(index), stream.pix_fmt)
+        drawn = draw(index)
+        frame = drawn if isinstance(drawn, av.VideoFrame) else _frame(drawn, stream.pix_fmt)
         frame.pts, frame.time_base = time, tick
         found += stream.encode(frame)
     return [packet for packet in [*found, *stream.encode(None)] if packet.dts is not None]
