@@ -491,6 +491,22 @@ def _fit_blocks(
         fixed["layout"] = "ABC"[:ndim]
 
 
+def _fit_video(draw: st.DrawFn, samples: Any, _layout: Any, varying: dict[str, Any], fixed: dict[str, Any]) -> None:
+    _drop("max_values", fixed)
+    wanted = {"frames": st.lists(st.integers(-3, 12), max_size=4), "start_frame": st.integers(-1, 5),
+              "end_frame": st.integers(6, 12), "sequence_length": st.integers(0, 9)}  # fmt: skip
+    others = ["start_frame", "end_frame", "sequence_length", "stride"]
+    given = {*fixed, *varying}
+    excluded = others if "frames" in given else ["end_frame"] if "sequence_length" in given else []
+    for values in (fixed, varying):
+        for name in excluded:
+            _drop(name, values)
+        for name in wanted.keys() & values.keys():
+            values[name] = [draw(wanted[name]) for _ in samples] if values is varying else draw(wanted[name])
+    if fixed.get("pad_mode") == "none":
+        fixed["pad_mode"] = "edge"
+
+
 _REDUCTIONS = ("sum", "mean", "mean_square", "rms", "max", "min", "variance", "std_dev")
 _MASKS = _sized(2, mask_size=st.integers(2, 5), anchor=st.integers(-1, 1))
 
@@ -508,6 +524,7 @@ FITTING: dict[str, Fit] = {
     "decoders.inflate": _fit_blocks,
     "audio_resample": _fit_resampling,
     "decoders.audio": _fit_audio,
+    "decoders.video": _fit_video,
     "mel_filter_bank": _fit_mel,
     "mfcc": _fit_frequencies,
     "nonsilent_region": lambda _draw, samples, *_: _signals(samples) and None,

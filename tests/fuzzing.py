@@ -71,6 +71,20 @@ def window(data: bytes) -> bool:
     return True
 
 
+def film(data: bytes) -> bool:
+    """Bytes as a video file, whose frames are the same each time."""
+    from dynamic import DecodeError, decoders
+
+    try:
+        found = decoders.video(data, max_values=1 << 24).array
+        again = decoders.video(data, end_frame=len(found)).array
+    except DecodeError as error:
+        assert error.failures[0].reason  # noqa: PT017
+        return False
+    assert (again == found).all()
+    return True
+
+
 def checkpoint(data: bytes) -> bool:
     """Bytes as a checkpoint file."""
     from dynamic import StateError
@@ -328,9 +342,16 @@ def _annotations() -> list[bytes]:
     ]
 
 
+def _films() -> list[bytes]:
+    import videos
+
+    return [videos.video(name).data for name in videos.VIDEOS if len(videos.video(name).data) < 5000]
+
+
 #: For each target what it does with bytes, and bytes to begin with.
 TARGETS: dict[str, tuple[Target, Callable[[], list[bytes]]]] = {
     "decode": (decode, _images),
+    "film": (film, _films),
     "window": (window, lambda: [struct.pack("4B", 9, 60, 99, 50) + data for data in _images()]),
     "checkpoint": (checkpoint, _checkpoints),
     "states": (states, _states),

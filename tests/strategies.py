@@ -9,6 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import corpus
 import numpy as np
+import videos
 from fitting import FITTING
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -154,6 +155,9 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
         return draw(files_of_arrays(n)), None
     if operator.name == "decoders.audio":
         files = [read_only(np.frombuffer(file, np.uint8)) for file in corpus.small_sounds().values()]
+        return draw(st.lists(st.sampled_from(files), min_size=n, max_size=n)), None
+    if operator.name == "decoders.video":
+        files = [read_only(np.frombuffer(videos.video(name).data, np.uint8)) for name in videos.SMALL]
         return draw(st.lists(st.sampled_from(files), min_size=n, max_size=n)), None
     if operator.__module__ == "dynamic.decoders":
         files = [read_only(np.frombuffer(file, np.uint8)) for file in corpus.small_files().values()]

@@ -13,6 +13,7 @@ import numpy as np
 from corpus import encoded, recorded, sound
 from dali_oracle import Samples
 from hypothesis import strategies as st
+from videos import DALIS, video
 
 Strategy = st.SearchStrategy[Any]
 
@@ -225,6 +226,12 @@ def recordings(*kinds: tuple[str, str]) -> Callable[[int], Strategy]:
     return lambda n: st.lists(each, min_size=n, max_size=n).map(
         lambda found: [Samples([np.frombuffer(recorded(sound(*x[:3]), *x[3]), np.uint8) for x in found])]
     )
+
+
+def films(n: int) -> Strategy:
+    """Videos of 30 frames, of the codecs that DALI decodes on the CPU."""
+    names = st.lists(st.sampled_from(DALIS), min_size=n, max_size=n)
+    return names.map(lambda found: [Samples([np.frombuffer(video(name).data, np.uint8) for name in found])])
 
 
 def rows_of_two(values: Strategy) -> Each:
@@ -461,6 +468,12 @@ use("decoders.audio", uncompressed, downmix=st.booleans(), dtype=st.sampled_from
     sample_rate=Each(st.sampled_from([4000.0, 16000.0])))
 use("decoders.audio, compressed", recordings(("OGG", "VORBIS"), ("OGG", "OPUS"), ("WAV", "ULAW"), ("WAV", "IMA_ADPCM")),
     downmix=st.booleans(), dtype=st.just("float32"))
+
+_film = {"start_frame": Each(st.integers(0, 20)), "stride": Each(st.integers(1, 9))}
+_lengths = {"sequence_length": Each(st.integers(0, 12)), "fill_value": st.integers(0, 255) | st.just((1, 20, 255))}
+use("decoders.video", films, **_film, **_lengths)
+use("decoders.video, ends", films, _film, end_frame=Each(st.integers(21, 40)))
+use("decoders.video, frames", films, {"frames": Each(st.lists(st.integers(0, 35), min_size=3, max_size=3))})
 
 for name in ("abs", "asinh", "atan", "cbrt", "ceil", "cos", "cosh", "exp", "fabs", "floor", "sin", "sinh", "tan",
              "tanh"):

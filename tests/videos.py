@@ -17,7 +17,7 @@ from fractions import Fraction
 import av
 import numpy as np
 
-__all__ = ["VIDEOS", "Video", "chunks", "made", "number", "picture", "video"]
+__all__ = ["DALIS", "SMALL", "VIDEOS", "Video", "chunks", "made", "number", "picture", "video"]
 
 os.environ.setdefault("SVT_LOG", "0")  # the encoder of AV1 is silent but for fatal errors
 _ROWS, _COLUMNS = 3, 4  # cells: 12, of which 10 are the bits of a number; the others tell top and bottom
@@ -289,6 +289,11 @@ VIDEOS: dict[str, dict[str, object]] = {
     "H.264, turned by 180": {"rotation": 180},
     "H.264, turned by 270": {"rotation": 270, "b_frames": 2},
 }
+
+
+#: Videos of the fewest bytes and pixels, for tests of the lift, and those that DALI decodes on the CPU.
+SMALL = ("VP9", "MJPEG, odd sizes", "H.264, turned by 90")
+DALIS = ("VP9", "VP9, odd sizes", "VP8", "MJPEG", "MJPEG, odd sizes")
 
 
 @functools.cache

@@ -1,11 +1,11 @@
-"""Images from encoded bytes (JPEG, PNG, BMP, PNM, WebP, TIFF, GIF and JPEG 2000), sound, and arrays.
+"""Images from encoded bytes (JPEG, PNG, BMP, PNM, WebP, TIFF, GIF and JPEG 2000), sound, video and arrays.
 
 Nothing is taken on trust: formats are recognised by content, sizes are checked before memory is allocated, and what a
 library would only warn of is an error. All samples of a batch are tried, and one error names every one that failed.
 """
 
 from ._inflate import inflate
-from ._operators import audio, image, image_crop, image_random_crop, image_slice, imread, numpy, peek_image_shape
+from ._operators import audio, image, image_crop, image_random_crop, image_slice, imread, numpy, peek_image_shape, video
 
 __all__ = [
     "audio",
@@ -17,6 +17,7 @@ __all__ = [
     "inflate",
     "numpy",
     "peek_image_shape",
+    "video",
 ]
 
 

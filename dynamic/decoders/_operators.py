@@ -17,6 +17,7 @@ from dynamic._lift.argument import (
     ImageType,
     PerSample,
     Several,
+    Three,
     Two,
     Word,
     from_host,
@@ -35,11 +36,22 @@ from dynamic.random._rng import Source
 from dynamic.random._windows import drawn
 
 from ._arrays import OPERATOR, plan_arrays
+from ._clips import Clip, plan_video
 from ._files import File, Refused, buffer, on_gpu, opened, reduced
 from ._photos import Photos, peeked, photos
 from ._sound import Sound, plan_sound
 
-__all__ = ["audio", "image", "image_crop", "image_random_crop", "image_slice", "imread", "numpy", "peek_image_shape"]
+__all__ = [
+    "audio",
+    "image",
+    "image_crop",
+    "image_random_crop",
+    "image_slice",
+    "imread",
+    "numpy",
+    "peek_image_shape",
+    "video",
+]
 
 
 _AtLeastOne: TypeAlias = Annotated[int, Between(1)]
@@ -51,6 +63,13 @@ _Parts: TypeAlias = float | Several[float]
 _Formats: TypeAlias = Several[Annotated[str, Word(images.FORMATS)]]
 _OnError: TypeAlias = Annotated[str, Word({"raise": (), "skip": (), "null": ()})]
 _Sides: TypeAlias = Two[_AtLeastOne]
+_Whole8: TypeAlias = Annotated[int, Between(0, 255)]
+_Padding: TypeAlias = Annotated[
+    str,
+    Word(
+        {"none": (), "constant": (), "edge": ("repeat",), "reflect_1001": ("symmetric",), "reflect_101": ("reflect",)}
+    ),
+]
 _LIMITS = images.Limits()
 
 
@@ -505,6 +524,70 @@ def numpy(
     [[2, 0], [255, 4]]
     """
     shared(lambda part, there: convert(np, part, there.dtype, there), plan.array, out)
+    return out
+
+
+@operator(dtypes="uint8", plan=plan_video, name="decoders.video")
+@from_host
+@without_effect("affine", "build_index")
+def video(
+    encoded: Array,
+    /,
+    *,
+    adjust_orientation: bool = True,
+    end_frame: PerSample[int | None] = None,
+    fill_value: _Whole8 | Three[_Whole8] = 0,
+    frames: PerSample[_Whole | None] = None,
+    pad_mode: _Padding = "constant",
+    sequence_length: PerSample[Annotated[int, Between(0)] | None] = None,
+    start_frame: PerSample[int | None] = None,
+    stride: PerSample[_AtLeastOne | None] = None,
+    max_values: _AtLeastOne = 2**32,
+    on_error: _OnError = "raise",
+    plan: Clip = GIVEN,
+    out: Array = GIVEN,
+) -> Array:
+    """Decode frames of video files, each given as its bytes: a Batch of one-dimensional uint8, or `bytes` for one.
+
+    By default all frames are decoded. A range of them is chosen by `start_frame`, `stride`, and either `end_frame` or
+    `sequence_length`; any others by their numbers, `frames`. Frames are numbered from 0 on in the order in which they
+    are shown, and only those are decoded that are needed, from the key frames before them on. This needs the extra
+    `video`.
+
+    Args:
+        adjust_orientation: Turn frames upright as the file says, which phones write.
+        end_frame: The frame before which a range ends; by default it ends with the video.
+        fill_value: The colour of frames that `pad_mode` "constant" adds: one number, or one of each channel.
+        frames: The numbers of the frames, in any order; some may come several times.
+        pad_mode: What stands for frames outside of the video: "none" leaves out those after the end, and refuses
+            others; "constant" gives frames of one colour, "edge" repeats the first or the last frame, "reflect_1001"
+            and "reflect_101" go back from the end, with and without the last frame once more.
+        sequence_length: How many frames a range has.
+        start_frame: The first frame of a range; by default 0.
+        stride: How far the frames of a range are apart; by default 1.
+        max_values: The most values of a result: of its frames, rows, columns and channels together.
+        on_error: As of `image`; "null" gives a video without frames or pixels.
+
+    Returns:
+        Frames of shape (frames, height, width, 3) in RGB, layout "FHWC".
+
+    Raises:
+        ArgumentError: A range is empty or begins after the end, or arguments exclude each other.
+        DecodeError: Some samples are no video, end too early, contradict their format or exceed the limit; the message
+            names all of them.
+
+    >>> import av, io
+    >>> film = io.BytesIO()
+    >>> with av.open(film, "w", format="avi") as file:
+    ...     stream = file.add_stream("mjpeg", rate=25, width=64, height=48, pix_fmt="yuvj420p")
+    ...     for k in range(5):
+    ...         frame = av.VideoFrame.from_ndarray(numpy.full((48, 64, 3), 50 * k, "uint8"))
+    ...         file.mux(stream.encode(frame))
+    >>> frames = ndd.decoders.video(film.getvalue(), start_frame=3, sequence_length=3, fill_value=9)
+    >>> frames.shape, frames.array.mean(axis=(1, 2, 3)).tolist()
+    ((3, 48, 64, 3), [150.0, 200.0, 9.0])
+    """
+    plan.decode(out)
     return out
 
 

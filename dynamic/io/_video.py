@@ -166,7 +166,7 @@ class Video:
         """Decode frames.
 
         Args:
-            numbers: Which, in any order; some may come several times.
+            numbers: Which, in any order; some may come several times. Nothing is written in the place of -1.
             out: uint8 of shape (len(numbers), height, width, 3).
             colours: "RGB", or "YCbCr": the values that are stored, in limited range.
 
@@ -175,7 +175,8 @@ class Video:
         """
         places: dict[int, list[int]] = {}
         for place, number in enumerate(numbers):
-            places.setdefault(int(number), []).append(place)
+            if number >= 0:
+                places.setdefault(int(number), []).append(place)
         wanted, done = sorted(places), 0
 
         def take(number: int, frame: Any) -> None:
@@ -520,13 +521,11 @@ def _no_other_file(url: str, flags: int, options: Mapping[str, str]) -> NoReturn
 
 @contextlib.contextmanager
 def _wording(kind: str | None, before: str) -> Iterator[None]:
-    """Turn the error of FFmpeg into that of a file."""
+    """Turn the error of FFmpeg into that of a file. One of memory too: a file that lies asks for more than there is."""
     from av.error import FFmpegError
 
     try:
         yield
     except FFmpegError as error:
-        if isinstance(error, MemoryError):
-            raise
         reason = error.strerror or str(error)
         raise refused(kind, f"{before}{reason[:1].lower()}{reason[1:]}", Damaged) from None

@@ -52,6 +52,7 @@ FORMER: Mapping[str, str] = {
             "decoders.image_crop",
             "decoders.image_random_crop",
             "decoders.image_slice",
+            "decoders.video",
             "equalize",
             "filter",
             "peek_image_shape",
