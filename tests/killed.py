@@ -1,10 +1,11 @@
 """Kill training by SIGKILL at random, again and again, and compare its weights with those of a run that was not killed.
 
-    python tests/killed.py [lightning fabric transformers accelerate torchrun jax] [--kills 20] [--workers 2] [--seed 0]
+    python tests/killed.py [lightning fabric transformers accelerate torchrun jax ray] [--kills 20] [--seed 0]
 
 The job is `trainers_job.py`, with a checkpoint every two steps. Each run is a child that is forked from this process,
 which has imported the trainer, but has not used it. A run is killed up to 50 ms after one of its first steps: in a
 step, while a batch is fetched, or while a checkpoint is written. What counts of a step is the last time it was made.
+A cluster of Ray, of two nodes, outlives the runs that use it.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ import sys
 import tempfile
 import time
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from counting import COUNT, laid_out
+from ray_nodes import apart
 
 MODULES = {
     "lightning": ["lightning"],
@@ -33,6 +36,7 @@ MODULES = {
     "accelerate": ["accelerate"],
     "torchrun": [],
     "jax": ["jax", "orbax.checkpoint"],
+    "ray": ["ray.data"],
 }
 
 
@@ -105,7 +109,8 @@ def main() -> None:
         for name in ["trainers_job", *MODULES[trainer]]:
             importlib.import_module(name)
         start = time.perf_counter()
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as place, apart() if trainer == "ray" else nullcontext("") as address:
+            os.environ["RAY_ADDRESS"] = address
             folder, output = laid_out(Path(place)), Path(place) / "output"
             output.mkdir()
             rng = random.Random(f"{trainer} {options.seed}")

@@ -26,9 +26,11 @@ import torch
 from torch import distributed
 
 sys.path.insert(0, str(Path(__file__).parent))
-from counting import NAMES, numbers
+from counting import NAMES, numbers, reader_of
+from ray_nodes import connect
 
 from dynamic.pytorch import Dataset, GenericIterator, Loader
+from dynamic.random import RNG, uniform
 
 EVERY = 2  # steps from one checkpoint to the next
 
@@ -317,7 +319,40 @@ def jax(job: Job) -> None:
     job.weights = lambda: jax.tree.leaves(training["weights"])
 
 
-TRAINERS = {each.__name__: each for each in (lightning, fabric, transformers, accelerate, torchrun, jax)}
+def ray(job: Job) -> None:
+    """A loop of one's own, whose batches the cluster of RAY_ADDRESS makes."""
+    from dynamic.ray import Loader
+
+    rng = RNG(seed=12)
+
+    def drawn(data: Any, labels: Any) -> dict[str, Any]:
+        return {"data": data, "label": labels, "draw": uniform(range=(0.0, 1.0), rng=rng.keyed(data))}
+
+    cluster = connect(os.environ["RAY_ADDRESS"])
+    optimizer, path, steps = job.optimizer(), job.output / "state.pt", 0
+    loader = Loader(reader_of(job.arguments.folder), drawn)
+    if path.exists():
+        saved = torch.load(path, weights_only=True)
+        job.model.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        loader.load_state_dict(saved["loader"])
+        steps = saved["steps"]
+    for epoch in range(loader.epoch, job.epochs):
+        for batch in loader:
+            loss = job.loss(job.model, {name: each.torch() for name, each in batch.items()}, epoch, steps)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            steps += 1
+            if not steps % EVERY:
+                saved = {"model": job.model.state_dict(), "optimizer": optimizer.state_dict(), "steps": steps}
+                torch.save({**saved, "loader": loader.state_dict()}, part := path.with_suffix(".part"))
+                part.replace(path)
+            job.step()
+    cluster.shutdown()
+
+
+TRAINERS = {each.__name__: each for each in (lightning, fabric, transformers, accelerate, torchrun, jax, ray)}
 
 
 def main(words: list[str] | None = None) -> None:
