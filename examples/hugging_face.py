@@ -60,7 +60,8 @@ def main() -> None:
     model = nn.Sequential(*layers, nn.Linear(32 * 7 * 7, table.features["label"].num_classes))
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     # By the key a run goes on where rows were added or sorted, on_mismatch="adapt".
-    reader = ndd.readers.Map(dataset=table, outputs=["image.bytes", "label"], key="id", random_shuffle=True, seed=7)
+    rows = {"dataset": table, "outputs": ["image.bytes", "label"], "key": "id", "scalar_labels": True}
+    reader = ndd.readers.Map(**rows, random_shuffle=True, seed=7)
     loader = Loader(reader, augmented, batch_size=8, num_workers=2)
     parts, step = {"model": model, "optimizer": optimizer, "loader": loader}, 0
     if path.exists():
@@ -71,9 +72,9 @@ def main() -> None:
     print(f"{len(reader)} photos; {step} steps have been made")
     while step < options.steps:
         for batch in loader:  # the next epoch, or the rest of one that was stopped
-            scores, labels = model(batch["data"]), batch["label"].long()
-            loss = nn.functional.cross_entropy(scores, labels)
-            right = (scores.argmax(1) == labels).float().mean()
+            scores = model(batch["data"])
+            loss = nn.functional.cross_entropy(scores, batch["label"])
+            right = (scores.argmax(1) == batch["label"]).float().mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

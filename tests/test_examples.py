@@ -319,6 +319,30 @@ def test_the_loop_of_the_page_on_pytorch_takes_labels_as_they_come(photos, tmp_p
     assert names["loss"].item() > 0
 
 
+def test_the_page_on_data_sets_trains_on_one_of_hugging_face(photos, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    files = sorted(photos.glob("*/*.jpg"))
+    columns = {
+        "image": [{"bytes": file.read_bytes()} for file in files],
+        "label": [file.parent.name for file in files],
+        "id": range(len(files)),
+    }
+    table = datasets.Dataset.from_dict(columns).cast_column("image", datasets.Image())
+    table.class_encode_column("label").to_parquet("train.parquet")
+    page = (ROOT / "docs" / "map.md").read_text()
+    blocks = [block for block in re.findall(r"```python\n(.*?)```", page, re.S) if ">>>" not in block]
+    names: dict = {}
+    for block in blocks:
+        exec(block, names)
+    assert len(blocks) == 2
+    assert len(names["images"]) == len(files) % 64
+    assert names["batch"]["label"].shape == (len(files) % 64,)
+    assert names["loss"].item() > 0
+
+
 def blocks_of(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "tutorial" / f"{page}.md").read_text(), re.M | re.S)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynamic import random, readers
+from dynamic import cast, pad, random, readers
 from dynamic.errors import ArgumentError, DataError, StateMismatch
 from dynamic.testing import assert_resumable
 
@@ -90,6 +90,47 @@ def test_every_row_comes_once_with_its_values(make, shuffle, tmp_path):
         seen += places
     assert sorted(seen) == list(range(COUNT))
     assert (seen == list(range(COUNT))) is not shuffle
+
+
+@sets
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_labels_suit_losses_if_asked(make, on_error, tmp_path):
+    dataset, outputs = make(tmp_path)
+    reader = readers.Map(dataset=dataset, outputs=outputs, scalar_labels=True, on_error=on_error)
+    plain = readers.Map(dataset=dataset, outputs=outputs)
+    for (data, labels), (same, numbers) in zip(reader.next_epoch(8), plain.next_epoch(8), strict=True):
+        assert (labels.dtype, labels.ndim, labels.tolist()) == ("int64", 0, numbers.tolist())
+        assert (data.dtype, data.tolist()) == (same.dtype, same.tolist())
+    assert reader.get_state() == plain.get_state()
+
+
+@pytest.mark.parametrize(
+    "values", [[1, 2**40], [True, False], [0.5, 1.5], np.ones((2, 1), "i4"), np.array([2**64 - 1], "u8")]
+)
+def test_only_integers_that_fit_become_labels(values):
+    (found,), (plain,) = (readers.Map(dataset=values, scalar_labels=wide)(2) for wide in (True, False))
+    assert found.tolist() == plain.tolist()
+    assert found.dtype == plain.dtype
+
+
+def test_broken_labels_are_skipped_and_none_is_left():
+    reader = readers.Map(dataset=[None, 3, "no"], scalar_labels=True, on_error="skip")
+    (empty,), (labels,) = reader(1), reader(2)
+    assert [(len(batch), batch.dtype, batch.ndim) for batch in (empty, labels)] == [(0, "int64", 0), (1, "int64", 0)]
+
+
+def test_a_data_set_of_hugging_face_is_classified_without_a_cast(tmp_path):
+    torch = pytest.importorskip("torch")
+    from dynamic.pytorch import Loader
+
+    dataset, outputs = of_hugging_face(tmp_path)
+    reader = readers.Map(dataset=dataset, outputs=outputs, scalar_labels=True, random_shuffle=True)
+    loader = Loader(reader, lambda files, labels: (pad(cast(files, dtype="float32")), labels), batch_size=8)
+    model = torch.nn.Linear(9, COUNT)
+    for batch in loader:
+        padded = torch.nn.functional.pad(batch["data"], (0, 9 - batch["data"].shape[1]))
+        torch.nn.functional.cross_entropy(model(padded), batch["label"]).backward()
+    assert model.weight.grad.any()
 
 
 @sets

@@ -18,6 +18,7 @@ from dynamic.data import Batch, as_batch, as_tensor
 from dynamic.errors import ArgumentError, DataError, DynamicError, Failure, shown
 from dynamic.io._store import Store
 
+from ._checks import flag
 from ._listing import Listing, _Once, packed, unlisted
 from ._names import Names
 from ._reader import Batches
@@ -59,6 +60,8 @@ class Map(Stored["_Rows", Batches]):
         key: The part of a row that names it: a path or a function, as for `outputs`. Keys are strings, bytes or
             integers. All rows are asked for it when the samples are listed; a column alone is read where the data set
             has columns.
+        scalar_labels: Give integers without dimensions as int64, except uint64: ``labels.torch()`` of a batch suits
+            `cross_entropy` of PyTorch. By default those of Python are int32, and others have the type of the data set.
 
     Raises:
         ArgumentError: An argument is wrong, or the data set has no rows.
@@ -73,6 +76,7 @@ class Map(Stored["_Rows", Batches]):
 
     _operator: ClassVar[str] = "readers.Map"
     _told_of: ClassVar[str] = "the row"
+    _scalar_labels = False  # of one that was pickled before there was the argument
 
     @called_with("dataset")
     def __init__(
@@ -85,8 +89,10 @@ class Map(Stored["_Rows", Batches]):
         dataset: Any,
         outputs: Output | Sequence[Output] | None = None,
         key: Output | None = None,
+        scalar_labels: bool | None = False,
         **common: Unpack[Common],
     ) -> None:
+        self._scalar_labels = flag(self._operator, "scalar_labels", scalar_labels)
         source = _source(dataset)
         self._outputs = None if outputs is None else _parts("outputs", outputs)
         wanted = None if key is None else _part("key", key)
@@ -99,12 +105,13 @@ class Map(Stored["_Rows", Batches]):
     def _read(self, indices: list[int], origin: Origin) -> Batches:
         source = self._listing.dataset
         if isinstance(source, _Columns) and (columns := source.arrays(self._outputs)) is not None:
-            return tuple(Batch(column[indices], origin=origin) for column in columns)
+            return tuple(Batch(self._wide(column[indices], 1), origin=origin) for column in columns)
         kinds = self._kinds if self._on_error != "raise" or not indices else None
         if not indices:  # all were skipped
             return tuple(Batch([], origin=origin, dtype=kind.dtype, ndim=kind.ndim) for kind in kinds or ())
         try:
             columns = source.columns(self._outputs, indices) or _columns(self._outputs, source.rows(indices))
+            columns = [self._wide(column, 1) for column in columns]
             if kinds is not None:
                 _check_alike([column[0] for column in columns], kinds)
         except Exception:
@@ -118,7 +125,7 @@ class Map(Stored["_Rows", Batches]):
         cause: BaseException | None = None
         for i, number in enumerate(indices):
             try:
-                arrays = listing.arrays(number)
+                arrays = self._arrays(number)
                 kinds = kinds or [_Kind.of(array, listing.source(number)) for array in arrays]
                 _check_alike(arrays, kinds)
             except Unusable as error:
@@ -133,8 +140,19 @@ class Map(Stored["_Rows", Batches]):
         listing = self._listing
         for i in listing.rows.tolist():
             with contextlib.suppress(Unusable):  # it is named when its turn comes
-                return [_Kind.of(array, listing.source(i)) for array in listing.arrays(i)]
+                return [_Kind.of(array, listing.source(i)) for array in self._arrays(i)]
         return []
+
+    def _arrays(self, number: int) -> list[Array]:
+        """The outputs of a row."""
+        return [self._wide(array, 0) for array in self._listing.arrays(number)]
+
+    def _wide(self, values: Any, ndim: int) -> Any:
+        """Integers as `scalar_labels` has them, where they are an array of so many dimensions; others as they are."""
+        if not self._scalar_labels or not isinstance(values, numpy.ndarray) or values.ndim != ndim:
+            return values
+        fits = values.dtype.kind in "iu" and numpy.can_cast(values.dtype, numpy.int64)
+        return values.astype(numpy.int64, copy=False) if fits else values
 
 
 def _parts(argument: str, outputs: Any) -> list[Output]:
