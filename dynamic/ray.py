@@ -21,10 +21,20 @@ from dynamic._base.origin import Origin
 from dynamic._base.pool import limited
 from dynamic.errors import shown
 from dynamic.pipeline._epochs import Resumable, Source
-from dynamic.pipeline._output import named, names, stepped
+from dynamic.pipeline._output import names, stepped
 from dynamic.pipeline._run import columns as outputs_of
 from dynamic.readers._checks import natural
-from dynamic.readers._reader import Reader, epoch_ended, pass_over_step, progress_of, share_of, state_at, steps_left
+from dynamic.readers._reader import (
+    Reader,
+    epoch_ended,
+    order_of,
+    pass_over_step,
+    progress_of,
+    share_of,
+    state_at,
+    steps_left,
+    take_order,
+)
 
 if TYPE_CHECKING:
     import ray
@@ -37,6 +47,8 @@ _OPERATOR = "ray.Loader"
 #: those of the outputs, as JSON.
 _OWN = ("epoch", "position", "sample_id", "sample_name", "layouts")
 _MOST_BLOCKS = 10_000
+#: Arguments of ``map_batches`` that tasks which read and apply a step have too.
+_READING = frozenset(("concurrency", "memory", "num_cpus"))
 
 Columns = dict[str, Any]
 
@@ -72,13 +84,38 @@ def read(
     size = reader._batch_size("ray.read", batch_size)
     if size is None:
         raise ArgumentError("ray.read", "batch_size", "given for a reader without max_batch_size", "None")
-    return _rest(reader, size, _columns("ray.read", output_map), blocks, arguments)
+    return _rest(reader, size, _Stepped("ray.read", None, _columns("ray.read", output_map)), blocks, arguments)
+
+
+class _Stepped:
+    """A step, and the names of its results.
+
+    Args:
+        operator: Whose errors these are.
+        step: The step; None where there is none.
+        output_map: The names of the results; None where these are numbers.
+    """
+
+    def __init__(self, operator: str, step: Callable[..., Any] | None, output_map: Sequence[str] | None) -> None:
+        self._operator, self._step, self._output_map = operator, step, output_map
+
+    def __call__(self, outputs: Sequence[Batch]) -> dict[str, Batch]:
+        """The results for a batch."""
+        output_map = [str(i) for i in range(len(outputs))] if self._output_map is None else self._output_map
+        with _own_processors():
+            found = stepped(self._operator, self._step, output_map, outputs, varying=True)
+        for name, batch in found.items():
+            if len(batch) != len(outputs[0]):
+                expected = f"a function that gives as many samples as it takes, {len(outputs[0])}"
+                raise ArgumentError(self._operator, "step", expected, f"{len(batch)} for {name!r}")
+        _columns(self._operator, list(found))
+        return found
 
 
 def _rest(
-    reader: Reader[Any], size: int, output_map: Sequence[str] | None, blocks: int | None, arguments: dict[str, Any]
+    reader: Reader[Any], size: int, step: _Stepped, blocks: int | None, arguments: dict[str, Any]
 ) -> ray.data.Dataset:
-    """The rest of the epoch; columns have the numbers of outputs where there are no names."""
+    """The rest of the epoch, after a step."""
     import ray
 
     place = progress_of(reader).place
@@ -89,9 +126,9 @@ def _rest(
     reader._compare_order()  # here, not among whatever readers come together in a process of the cluster
     bounds = [steps * i // blocks for i in range(blocks + 1)]
     chunk = size * reader._num_shards
-    held = ray.put(reader)
+    held = ray.put((reader, order_of(reader), step))
     parts = [
-        _Part(held, place.epoch, place.position + first * chunk, last - first, size, output_map)
+        _Part(held, place.epoch, place.position + first * chunk, last - first, size)
         for first, last in itertools.pairwise(bounds)
         if first < last
     ]
@@ -101,29 +138,26 @@ def _rest(
 
 
 class _Part(NamedTuple):
-    """Some steps of an epoch, in the order of the epoch."""
+    """Some batches of an epoch, in the order of the epoch."""
 
-    reader: Any  #: a reference of Ray to it
+    held: Any  #: a reference of Ray to the reader, the order of the epoch, and the step
     epoch: int
     position: int  #: of the reader before the first
     steps: int
-    size: int  #: of their batches
-    output_map: Sequence[str] | None
+    size: int  #: of the batches
 
     def __call__(self) -> Iterator[Any]:
-        """Blocks of Ray, one for each step."""
+        """Blocks of Ray, one for each batch."""
         from ray.data.block import BlockAccessor
 
-        reader = _held(self.reader)
+        reader, step = _held(self.held)
         reader.seek(self.position, self.epoch)
         batches = reader.next_epoch(self.size)
         for _ in range(self.steps):
             with _own_processors():
                 outputs = outputs_of(next(batches))
             if len(outputs[0]):
-                output_map = self.output_map or [str(i) for i in range(len(outputs))]
-                found = named("ray.read", output_map, outputs, output_map)
-                yield BlockAccessor.batch_to_block(self._own(reader, outputs[0]) | _arrays(found))
+                yield BlockAccessor.batch_to_block(self._own(reader, outputs[0]) | _arrays(step(outputs)))
 
     def _own(self, reader: Reader[Any], output: Batch) -> Columns:
         origin, n = output.origin, len(output)
@@ -136,18 +170,23 @@ class _Part(NamedTuple):
         }
 
 
-_readers: dict[str, Reader[Any]] = {}  # of this process of the cluster: a listing is unpacked once
+_readers: dict[str, tuple[Reader[Any], _Stepped]] = {}  # of this process of the cluster: a listing is unpacked once
 
 
-def _held(reference: Any) -> Reader[Any]:
-    """The reader of a reference. The last two are kept, with the orders of their epochs."""
+def _held(reference: Any) -> tuple[Reader[Any], _Stepped]:
+    """The reader and the step of a reference. Those of the last two are kept.
+
+    The order of the epoch lies in the memory of Ray, which all processes of a machine share.
+    """
     import ray
 
     key = reference.hex()
     if key not in _readers:
         for old in list(_readers)[:-1]:
             del _readers[old]
-        _readers[key] = ray.get(reference)
+        reader, order, step = ray.get(reference)
+        take_order(reader, order)
+        _readers[key] = reader, step
     return _readers[key]
 
 
@@ -203,20 +242,12 @@ class Step:
     def __init__(self, step: Callable[..., Any] | type | None, output_map: Sequence[str] = ("data", "label")) -> None:
         if step is not None and not callable(step):
             raise ArgumentError("ray.Step", "step", "a function of Batches", shown(step))
-        self._output_map = _columns("ray.Step", output_map)
-        self._step = step() if isinstance(step, type) else step
+        made = step() if isinstance(step, type) else step
+        self._stepped = _Stepped("ray.Step", made, _columns("ray.Step", output_map))
 
     def __call__(self, columns: Columns) -> Columns:
         """The columns after the step."""
-        outputs = list(_batches(columns).values())
-        with _own_processors():
-            found = stepped("ray.Step", self._step, self._output_map, outputs, varying=True)
-        samples = len(columns["position"])
-        for name, batch in found.items():
-            if len(batch) != samples:
-                expected = f"a function that gives as many samples as it takes, {samples}"
-                raise ArgumentError("ray.Step", "step", expected, f"{len(batch)} for {name!r}")
-        _columns("ray.Step", list(found))
+        found = self._stepped(list(_batches(columns).values()))
         return {name: columns[name] for name in _OWN if name != "layouts"} | _arrays(found)
 
 
@@ -286,13 +317,14 @@ class Loader(Resumable):
 
     Args:
         source: A reader, or a function without arguments that makes one. All machines must reach its files.
-        step: As of `Step`: applied on the cluster. A class is made once by each of the actors that `concurrency` asks
-            for.
+        step: As of `Step`: applied on the cluster, in the tasks that read. A class is made once by each of the actors
+            that `concurrency` asks for, which are a stage of their own.
         batch_size: Samples in a batch; by default the reader's `max_batch_size`.
         output_map: A name for each output.
         blocks: Into how many blocks the rest of an epoch is divided; by default one for each batch, up to 10,000.
         prefetch_batches: How many blocks are fetched ahead to this machine.
-        arguments: Further ones of ``map_batches``, such as `concurrency`, `num_cpus` and `num_gpus`.
+        arguments: Further ones of ``map_batches``, such as `concurrency`, `num_cpus` and `num_gpus`. With others than
+            `concurrency`, `memory` and `num_cpus` a function is a stage of its own too.
 
     Raises:
         ArgumentError: An argument is wrong.
@@ -344,13 +376,15 @@ class Loader(Resumable):
         self._states, self._begun = {"reader": state_at(reader, epoch_ended(progress_of(reader)))}, False
 
     def _dataset(self, reader: Reader[Any], size: int) -> ray.data.Dataset:
-        """The rest of the epoch on the cluster."""
-        step, output_map = self._step, self._output_map
-        found = _rest(reader, size, output_map if step is None else None, self._blocks, {})
+        """The rest of the epoch on the cluster. A stage of its own costs a copy of what is read."""
+        step, output_map, arguments = self._step, self._output_map, self._arguments
+        if not isinstance(step, type) and set(arguments) <= _READING:
+            return _rest(reader, size, _Stepped(_OPERATOR, step, output_map), self._blocks, arguments)
+        found = _rest(reader, size, _Stepped(_OPERATOR, None, None), self._blocks, {})
         if isinstance(step, type):
-            arguments: dict[str, Any] = {"fn_constructor_args": (step, output_map), **self._arguments}
-            return found.map_batches(Step, batch_size=size, **arguments)
-        return found if step is None else found.map_batches(Step(step, output_map), batch_size=size, **self._arguments)
+            made: dict[str, Any] = {"fn_constructor_args": (step, output_map), **arguments}
+            return found.map_batches(Step, batch_size=size, **made)
+        return found.map_batches(Step(step, output_map), batch_size=size, **arguments)
 
 
 class _Rows:

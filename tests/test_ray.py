@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
+import pickle
+import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from counting import COUNT, FILES, laid_out, reader_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ray_nodes import connect, started
 
 import dynamic as ndd
 from dynamic import ArgumentError, DataError, StateMismatch, as_batch
 from dynamic.pipeline._run import columns as outputs_of
 from dynamic.ray import _OWN, Loader, Step, _arrays, _batches, _Rows, read
 from dynamic.readers import File, Map
+from dynamic.readers._order import Order
+from dynamic.readers._reader import order_of, take_order
 
 _RAYS_OWN = ("DeprecationWarning", "FutureWarning", "UserWarning")
 pytestmark = [pytest.mark.filterwarnings(f"ignore::{kind}:ray[.]") for kind in _RAYS_OWN]
 RNG = ndd.random.RNG(seed=3)
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -34,17 +40,10 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def cluster():
     """A cluster of two nodes on this machine, each with one processor."""
-    ray = pytest.importorskip("ray", reason="ray is not installed")
+    pytest.importorskip("ray", reason="ray is not installed")
     pytest.importorskip("ray.data", reason="ray.data is not installed")
-    from ray.cluster_utils import Cluster
-
-    os.environ.setdefault("RAY_worker_niceness", "0")  # 15 by default: no time where others work
-    node = {"num_cpus": 1, "object_store_memory": 2**28, "include_dashboard": False}
-    made = Cluster(initialize_head=True, head_node_args=node)
-    made.add_node(num_cpus=1, object_store_memory=2**28)
-    environment = {"env_vars": {"PYTHONPATH": ":".join(sys.path)}}
-    ray.init(address=made.address, log_to_driver=False, runtime_env=environment)
-    ray.data.DataContext.get_current().enable_progress_bars = False
+    made = started()
+    ray = connect(made.address)
     yield made
     ray.shutdown()
     made.shutdown()
@@ -136,6 +135,16 @@ def test_a_step_draws_for_its_samples_whatever_comes_together(folder):
         assert found([_batches(columns) for columns in results]) == expected
 
 
+def test_a_copy_of_a_reader_takes_the_order_without_sorting(folder, monkeypatch):
+    reader = any_size(folder)
+    reader.seek(5, 2)
+    order, copy = order_of(reader), pickle.loads(pickle.dumps(reader))
+    expected = [batch[0].origin.names for batch in reader.next_epoch(4)]
+    take_order(copy, order)
+    monkeypatch.delattr(Order, "of")
+    assert [batch[0].origin.names for batch in copy.next_epoch(4)] == expected
+
+
 def test_wrong_arguments_are_refused(folder):
     columns = next(columns_of(reader_of(folder), 4))
     for call, message in [
@@ -210,6 +219,13 @@ def test_a_run_goes_on_with_actors(cluster, folder):
     assert rows + found(actors) == of_one_process(folder)
 
 
+@pytest.mark.parametrize("arguments", [{"num_cpus": 0.5, "concurrency": 1}, {"num_gpus": 0}])
+def test_a_step_runs_where_samples_are_read_or_is_a_stage_of_its_own(cluster, folder, arguments):
+    loader = Loader(reader_of(folder), drawn, **arguments)
+    assert ("MapBatches" in repr(loader._dataset(reader_of(folder), 4))) == ("num_gpus" in arguments)
+    assert found(loader) == of_one_process(folder)
+
+
 def test_samples_of_many_shapes_come_back_where_blocks_are_cut(cluster, folder):
     import ray
 
@@ -265,6 +281,18 @@ def test_rows_of_the_reader_go_through_ray_data(cluster, folder):
     assert reader.position == 8
     reader.seek(COUNT)
     assert read(reader).count() == 0
+
+
+def test_the_code_of_the_page_runs(cluster, tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed")
+    for k in range(6):
+        (tmp_path / f"{k % 2}").mkdir(exist_ok=True)
+        (tmp_path / f"{k % 2}" / f"{k}.ppm").write_bytes(b"P6 8 8 255 " + bytes([40 * k]) * 192)
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "scale.md").read_text(), re.S)
+    code, batches = code.replace('"s3://bucket/photos"', "root"), []
+    exec(code, {"root": tmp_path, "train": lambda images, labels: batches.append((images, labels))})
+    assert [tuple(images.shape) for images, _ in batches] == [(6, 224, 224, 3)] * 3
+    assert sorted(batches[0][1].tolist()) == [0, 0, 0, 1, 1, 1]
 
 
 def test_a_node_that_is_lost_changes_nothing(cluster, folder):

@@ -602,8 +602,6 @@ class Placed(ABC):
         _ = self._count  # samples are listed before the lock is taken
         with self._ordering:
             if key not in self._orders:
-                for old in list(self._orders)[:-1]:
-                    del self._orders[old]
                 rule = place.rule or self._rule
                 order = numpy.arange(self._distinct)
                 if self._drawn is not None:
@@ -613,8 +611,13 @@ class Placed(ABC):
                 if place.late:
                     late = numpy.isin(self._ids[order], numpy.array(place.late, numpy.uint64))
                     order = numpy.concatenate([order[~late], order[late]])
-                self._orders[key] = order
+                self._keep_order(place, order)
             return self._orders[key]
+
+    def _keep_order(self, place: Place, order: Any) -> None:
+        for old in list(self._orders)[:-1]:
+            del self._orders[old]
+        self._orders[Place(place.epoch, 0, place.rule, place.late)] = order
 
     def _last(self, place: Place) -> int:
         """The id of the sample before a place; 0 at the start."""

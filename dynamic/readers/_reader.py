@@ -52,6 +52,16 @@ def state_at(reader: Reader[Any], progress: Progress) -> State:
     return reader._state_at(progress)
 
 
+def order_of(reader: Reader[Any]) -> Any:
+    """The numbers of samples in the order of the epoch in which a reader is."""
+    return reader._order(reader._place)
+
+
+def take_order(reader: Reader[Any], order: Any) -> None:
+    """Let a copy of a reader have the same, without sorting."""
+    reader._keep_order(reader._place, order)
+
+
 def steps_left(reader: Reader[Any], batch_size: int, place: Place | None = None) -> int:
     """The number of steps that are left of an epoch, by default from the place of the reader."""
     return reader._steps(reader._place if place is None else place, batch_size)

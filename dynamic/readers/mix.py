@@ -157,9 +157,7 @@ class Mix(Reader[Any]):
         with self._ordering:
             key = Place(epoch, 0)
             if key not in self._orders:
-                for old in list(self._orders)[:-1]:
-                    del self._orders[old]
-                self._orders[key] = self._made_order(epoch)
+                self._keep_order(key, self._made_order(epoch))
             return self._orders[key]
 
     def _made_order(self, epoch: int) -> Array:
