@@ -41,7 +41,7 @@ GROUPS = {
     "Values": ["ops.values", "ops.dump", "ops.normalize", "ops.constants"],
     "Mixing and chance": ["ops.mixing", "ops.chance"],
     "Shapes": ["ops.shape", "ops.joining", "ops.sequences"],
-    "Boxes and masks": ["ops.together", "ops.boxes", "ops.box_crops", "segmentation"],
+    "Boxes and masks": ["ops.together", "ops.boxes", "ops.box_crops", "ops.ssd_crop", "segmentation"],
     "Mathematics": ["math"],
     "Reductions": ["reductions"],
     "Random numbers": ["random"],

@@ -112,6 +112,7 @@ from .ops.sound import (
     spectrogram,
     to_decibels,
 )
+from .ops.ssd_crop import ssd_random_crop
 from .ops.together import together
 from .ops.values import cast, cast_like
 from .ops.values import copy as copy
@@ -273,6 +274,7 @@ __all__ = [
     "spectrogram",
     "sphere",
     "squeeze",
+    "ssd_random_crop",
     "stack",
     "stream",
     "tensor",

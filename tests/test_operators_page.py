@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import tempfile
 from pathlib import Path
 
 import cv2
@@ -43,6 +45,12 @@ def test_every_entry_has_an_example_and_operators_tell_what_they_return():
         assert "**Returns**" in entry or entry.split("\n", 1)[0] not in registry
 
 
+def dumped(image):
+    """The image, of which a file is written elsewhere."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return ndd.dump_image(image)
+
+
 FUNCTIONS = {item.name: item for modules in make_operators.GROUPS.values() for module in modules
              for item in make_operators.members(module) if item.name not in registry}  # fmt: skip
 IMAGE = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
@@ -78,6 +86,8 @@ CALLS = {
     "transforms.shear": lambda gpu: ndd.transforms.shear(shear=[1, 1], device="gpu"),
     "transforms.translation": lambda gpu: ndd.transforms.translation(offset=[1, 1], device="gpu"),
     "cutmix": lambda gpu: ndd.cutmix(gpu(IMAGE), [1], partners=(gpu(IMAGE), [0]), num_classes=2)[0],
+    "dump_image": lambda gpu: dumped(gpu(IMAGE)),
+    "ssd_random_crop": lambda gpu: ndd.ssd_random_crop(gpu(IMAGE), [[0.1, 0.2, 0.3, 0.4]], [1])[0],
     "mixup": lambda gpu: ndd.mixup(gpu(IMAGE), [1], partners=(gpu(IMAGE), [0]), num_classes=2)[0],
     "sometimes": lambda gpu: ndd.sometimes(1.0, ndd.flip, gpu(IMAGE)),
     "together": lambda gpu: ndd.together(ndd.flip, image=gpu(IMAGE))["image"],

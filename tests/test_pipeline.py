@@ -651,12 +651,24 @@ def test_what_is_no_function_is_refused(make):
         make(5)
 
 
-@pytest.mark.parametrize("name", ["serialize", "deserialize_and_build", "executor_statistics", "push_current"])
+@pytest.mark.parametrize("name", ["serialize", "deserialize_and_build", "save_graph_to_dot_file"])
 def test_members_of_dalis_that_are_not_here_say_what_there_is(folder, name):
     for asked in (Pipeline, rotated(folder)):
         assert not hasattr(asked, name)
-        with pytest.raises(AttributeError, match=f"Pipeline has no '{name}'. (Import its function|Time a loop|Write)"):
+        with pytest.raises(
+            AttributeError, match=f"Pipeline has no '{name}'. (Import its function|A pipeline is its function)"
+        ):
             getattr(asked, name)
+
+
+@pytest.mark.parametrize(("depth", "told"), [(3, (3, 3, False)), ({"cpu_size": 3, "gpu_size": 2}, (3, 2, True))])
+def test_settings_that_dalis_pipelines_tell_back(folder, depth, told):
+    pipe = rotated(folder, prefetch_queue_depth=depth)
+    assert (pipe.cpu_queue_size, pipe.gpu_queue_size, pipe.exec_separated) == told
+    assert pipe.prefetch_queue_depth == 3
+    assert (pipe.executor_statistics(), pipe.output_stream()) == ({}, None)
+    assert pipe.external_source_shm_statistics() == {"capacities": [], "per_sample_capacities": []}
+    pipe.enable_api_check(False)
 
 
 def test_an_unknown_argument_is_named_with_one_that_is_like_it(folder):

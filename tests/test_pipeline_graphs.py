@@ -379,7 +379,8 @@ def test_every_name_is_a_function_of_a_module(path):
 
 def test_what_is_not_there_is_not_there():
     assert not hasattr(fn.readers, "mxnet")
-    assert not hasattr(fn, "ssd_random_crop")
+    with pytest.raises(AttributeError, match="fn has no 'optical_flow': NVIDIA's hardware computes it"):
+        _ = fn.optical_flow
     assert not hasattr(ops, "os")
     for family in ("", "readers", "random", "io.file"):
         module = functools.reduce(getattr, family.split(".") if family else (), fn)
@@ -479,3 +480,23 @@ def test_sources_of_data_are_drawn_outside_of_blocks_too(source):
     pipe = Pipeline(batch_size=2, num_threads=1, device_id=None)
     pipe.set_outputs(fn.external_source(source) + 1)
     assert pipe.run()[0].tolist() == (np.asarray(source[0]) + 1).tolist()
+
+
+def test_a_graph_may_be_drawn_between_push_and_pop():
+    outer, inner = (Pipeline(batch_size=2, num_threads=1, device_id=None) for _ in range(2))
+    Pipeline.push_current(outer)
+    try:
+        first = fn.random.uniform(range=(1, 2), seed=3)
+        Pipeline.push_current(inner)
+        inner.set_outputs(fn.constant(idata=5))
+        Pipeline.pop_current()
+        outer.set_outputs(first, fn.constant(idata=7))
+    finally:
+        Pipeline.pop_current()
+    assert Pipeline.current() is None
+    assert inner.run()[0].tolist() == [[5], [5]]
+    assert outer.run()[1].tolist() == [[7], [7]]
+    with pytest.raises(RuntimeError, match="no pipeline is current by push_current"):
+        Pipeline.pop_current()
+    with pytest.raises(RuntimeError, match="is for graphs; this pipeline has a function"):
+        Pipeline.push_current(Pipeline(batch_size=1, function=lambda: fn.constant(idata=5)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from contextvars import Token
+from contextvars import ContextVar, Token
 from typing import Any, Self
 
 from dynamic.auto_aug._draws import recorder
@@ -15,6 +15,9 @@ from ._nodes import DataNode, Drawn, drawing
 from ._output import Declared
 
 __all__ = ["Drawing", "of_function"]
+
+#: They end what `Pipeline.push_current` began.
+_pushed: ContextVar[tuple[Callable[[], None], ...]] = ContextVar("pushed", default=())
 
 
 class Drawing:
@@ -49,6 +52,30 @@ class Drawing:
             edge: The value.
         """
         self._drawn.sinks.append(edge)
+
+    @staticmethod
+    def push_current(pipeline: Drawing) -> None:
+        """Begin to draw the graph of a pipeline, as a ``with`` block does, until `pop_current`.
+
+        Args:
+            pipeline: One without a function.
+        """
+        if pipeline._function is not None:
+            raise RuntimeError("Pipeline.push_current() is for graphs; this pipeline has a function.")
+        _pushed.set((*_pushed.get(), pipeline._draw()))
+
+    @staticmethod
+    def pop_current() -> None:
+        """End drawing that `push_current` began, the last one.
+
+        Raises:
+            RuntimeError: There is none.
+        """
+        if not _pushed.get():
+            raise RuntimeError("Pipeline.pop_current(): no pipeline is current by push_current().")
+        *rest, end = _pushed.get()
+        _pushed.set((*rest,))
+        end()
 
     def define_graph(self) -> Any:
         """Return the outputs of a graph, for classes that override it: it is called once.

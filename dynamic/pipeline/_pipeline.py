@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
-from dynamic import ArgumentError, EvalContext, batch
+from dynamic import ArgumentError, EvalContext, Stream, batch, get_current_stream
 from dynamic._base.state import JSON
 from dynamic.checkpoint import Checkpoint
 from dynamic.errors import shown
@@ -92,7 +92,8 @@ class Pipeline(Drawing, Settings):
         enable_conditionals: bool = False,
         **settings: Any,
     ) -> None:
-        Settings.__init__(self, {**settings, "exec_pipelined": exec_pipelined, "exec_async": exec_async})
+        settings = {**settings, "exec_pipelined": exec_pipelined, "exec_async": exec_async}
+        Settings.__init__(self, settings, prefetch_queue_depth)
         Drawing.__init__(self, function)
         size = batch_size if max_batch_size is None else max_batch_size
         self._batch_size = natural("Pipeline", "batch_size", size, 1)
@@ -151,6 +152,10 @@ class Pipeline(Drawing, Settings):
         """How many outputs it has; for a function the next batch tells it."""
         self._function_to_run()
         return len(self._course.peek_anew().outputs) if self._drawn.outputs is None else len(self._drawn.outputs)
+
+    def output_stream(self) -> Stream | None:
+        """The stream of CUDA on which outputs are ready, the current one; None without a GPU."""
+        return None if self.device_id is None or self.device_id < 0 else get_current_stream(self.device_id)
 
     def build(self) -> None:
         """Begin to make batches; done by `run` too."""

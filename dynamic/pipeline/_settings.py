@@ -78,15 +78,32 @@ class Settings:
 
     Args:
         given: The settings by their names.
+        depths: The argument `prefetch_queue_depth`.
 
     Raises:
         ArgumentError: There is no setting of a name.
     """
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(self, given: Mapping[str, Any], depths: Mapping[str, int] | int) -> None:
         if unknown := given.keys() - SETTINGS.keys():
             raise ArgumentError.unknown("Pipeline", min(unknown), [*SETTINGS, *ARGUMENTS])
         self._given = dict(given)
+        self._depths: Mapping[str, int] | int = depths
+
+    @property
+    def exec_separated(self) -> bool:
+        """Whether `prefetch_queue_depth` was given for the CPU and a GPU apart."""
+        return isinstance(self._depths, Mapping)
+
+    @property
+    def cpu_queue_size(self) -> int:
+        """How many batches the CPU was told to make ahead; a pipeline makes so many."""
+        return self._depths["cpu_size"] if isinstance(self._depths, Mapping) else self._depths
+
+    @property
+    def gpu_queue_size(self) -> int:
+        """How many batches a GPU was told to make ahead; it makes no difference."""
+        return self._depths["gpu_size"] if isinstance(self._depths, Mapping) else self._depths
 
     concurrency = _Setting("concurrency")
     default_cuda_stream_priority = _Setting("default_cuda_stream_priority")
@@ -104,13 +121,20 @@ class Settings:
     deserialize = _Elsewhere(_MADE_ANEW)
     deserialize_and_build = _Elsewhere(_MADE_ANEW)
     save_graph_to_dot_file = _Elsewhere("A pipeline is its function; there is no graph of operators to draw.")
-    executor_statistics = _Elsewhere("Time a loop over run() instead.")
-    external_source_shm_statistics = _Elsewhere("Sources are called in this process, ahead of the consumer.")
-    push_current = _Elsewhere("Write `with pipe:`.")
-    pop_current = _Elsewhere("Write `with pipe:`.")
 
     def start_py_workers(self) -> None:
         """Makes no difference: sources are called in this process, ahead of the consumer."""
+
+    def enable_api_check(self, enable: bool) -> None:
+        """Makes no difference: `run` and the two halves of it may take turns."""
+
+    def executor_statistics(self) -> dict[str, Any]:
+        """Empty, as of DALI's pipelines by default: there is no executor whose memory could be told."""
+        return {}
+
+    def external_source_shm_statistics(self) -> dict[str, list[int]]:
+        """The shared memory of processes that run sources; there are none."""
+        return {"capacities": [], "per_sample_capacities": []}
 
 
 def depth_of(given: Any) -> int:
