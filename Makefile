@@ -61,6 +61,7 @@ format: $(VENV)/ready
 docs: $(VENV)/ready
 	$(BIN)/python docs/make_operators.py
 	$(BIN)/python docs/make_floors.py
+	$(BIN)/python docs/make_notebooks.py
 	$(BIN)/python docs/make_parity.py
 
 # The documentation, to be read at build/site/index.html.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import functools
 import io
+import json
 import re
 import sys
 import tokenize
@@ -111,6 +112,12 @@ def of_page(text: str) -> Count:
     return counted(paragraphs(text.splitlines()), of_whats(text))
 
 
+def text_of(notebook: str) -> str:
+    """The text of a notebook without its code."""
+    cells = json.loads(notebook)["cells"]
+    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+
+
 def docstrings(tree: ast.Module) -> Iterator[str]:
     """The docstrings of a module, without headings of their sections."""
     for node in ast.walk(tree):
@@ -138,7 +145,9 @@ def total(counts: Sequence[Count]) -> Count:
 def pages() -> dict[str, Count]:
     """The figures of each page."""
     found = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-    return {path.relative_to(ROOT).as_posix(): of_page(path.read_text()) for path in found}
+    notebooks = sorted((ROOT / "docs").rglob("*.ipynb"))
+    texts = {path: path.read_text() for path in found} | {path: text_of(path.read_text()) for path in notebooks}
+    return {path.relative_to(ROOT).as_posix(): of_page(text) for path, text in texts.items()}
 
 
 def rooms() -> dict[str, Count]:

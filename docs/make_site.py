@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import os
 import re
 import shutil
 import sys
 import tempfile
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -45,8 +47,18 @@ REST = "More"  #: the heading above pages that no section names
 SECTIONS = [
     Section(
         "Tutorial",
-        "One small network, from a folder of photos to a run on two processes. Each page takes ten minutes.",
-        {"": ["tutorial/train.md", "tutorial/resume.md", "tutorial/look.md", "tutorial/speed.md", "tutorial/ranks.md"]},
+        "One small network, from a folder of photos to a run on two processes. Each page takes ten minutes. "
+        "The notebooks show batches, checkpoints and draws, with their results.",
+        {
+            "": [
+                "tutorial/train.md",
+                "tutorial/resume.md",
+                "tutorial/look.md",
+                "tutorial/speed.md",
+                "tutorial/ranks.md",
+            ],
+            "Notebooks": ["notebooks/look.md", "notebooks/resume.md", "notebooks/draws.md"],
+        },
     ),
     Section(
         "How-to guides",
@@ -186,6 +198,8 @@ def described(page: Module, elsewhere: Mapping[str, str]) -> Iterator[str]:
 
 def placed(path: PurePosixPath) -> str:
     """The place on the site of a file of the repository."""
+    if path.suffix == ".ipynb":
+        path = path.with_suffix(".md")
     if path.suffix == ".md" and path.parts[0] == "docs":
         inside = path.relative_to("docs")
         return str(inside.with_name("index.md") if inside.name == "README.md" else inside)
@@ -210,6 +224,30 @@ def moved(text: str, source: PurePosixPath) -> tuple[str, set[PurePosixPath]]:
     return re.sub(r"\n+```$", "\n```", "".join(parts), flags=re.M), targets
 
 
+def converted(path: Path, folder: Path) -> str:
+    """A notebook as a page. Its pictures, and itself for readers who download it, are put into a folder."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(path, folder / path.name)
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if "image/jpeg" in data:
+                picture = folder / f"{path.stem}-{len(parts)}.jpg"
+                picture.write_bytes(b64decode(data["image/jpeg"]))
+                parts.append(f"![the result]({picture.name})")
+            else:
+                text = "".join(output.get("text") or data["text/plain"]).rstrip()
+                parts.append(f"```{{code-block}} text\n:class: output\n\n{text}\n```")
+    title, *rest = parts
+    heading, _, text = title.partition("\n")
+    download = f"This page is a notebook. Download it: {{download}}`{path.name}`."
+    return "\n\n".join([heading, text.strip(), download, *rest]) + "\n"
+
+
 def tree(pages: Sequence[str], caption: str = "", depth: int = 1, hidden: bool = False) -> str:
     """A table of contents."""
     options = [f":maxdepth: {depth}", *([f":caption: {caption}"] if caption else []), *([":hidden:"] if hidden else [])]
@@ -220,10 +258,12 @@ def stage(folder: Path) -> None:
     """Write all pages of the site, as Sphinx reads them."""
     texts: dict[str, str] = {}
     files: set[PurePosixPath] = set()
-    for source in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]:
+    for source in [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb")]:
         path = PurePosixPath(source.relative_to(ROOT).as_posix())
-        texts[placed(path)], targets = moved(source.read_text(), path)
-        files |= {target for target in targets if target.suffix != ".md"}
+        is_notebook = source.suffix == ".ipynb"
+        text = converted(source, (folder / placed(path)).parent) if is_notebook else source.read_text()
+        texts[placed(path)], targets = moved(text, path)
+        files |= {target for target in targets if target.suffix not in (".md", ".ipynb") and (ROOT / target).is_file()}
     for file in files:
         (folder / placed(file)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / file, folder / placed(file))
