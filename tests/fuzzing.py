@@ -72,7 +72,7 @@ def window(data: bytes) -> bool:
 
 
 def film(data: bytes) -> bool:
-    """Bytes as a video file, whose frames are the same each time."""
+    """Bytes as a video file. Of a damaged one FFmpeg may show other pixels each time, but as many frames."""
     from dynamic import DecodeError, decoders
 
     try:
@@ -81,7 +81,8 @@ def film(data: bytes) -> bool:
     except DecodeError as error:
         assert error.failures[0].reason  # noqa: PT017
         return False
-    assert (again == found).all()
+    assert again.shape == found.shape
+    assert found.shape[3:] == (3,)
     return True
 
 

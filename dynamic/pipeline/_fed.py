@@ -11,7 +11,7 @@ from dynamic._arrays.array import only_numbers
 from dynamic._base.locks import new_lock
 from dynamic.readers._checks import flag, natural
 
-__all__ = ["Fed", "check_given", "external_source", "for_each_output"]
+__all__ = ["Fed", "FedSource", "check_given", "external_source", "for_each_output"]
 
 _OPERATOR = "fn.external_source"
 #: Arguments without effect here.
@@ -122,7 +122,7 @@ class _Source(ExternalSource):
         return made
 
 
-class _FedSource(_Source):
+class FedSource(_Source):
     """A source of batches that were fed.
 
     Args:
@@ -191,7 +191,7 @@ def external_source(name: str, inputs: tuple[Any, ...], arguments: Mapping[str, 
         if key not in known:
             raise ArgumentError.unknown(_OPERATOR, key, known)
     if "source" not in given:
-        return _FedSource(fed, name, repeat=repeat, **given)
+        return FedSource(fed, name, repeat=repeat, **given)
     if repeat:
         raise ArgumentError(_OPERATOR, "repeat_last", "False, but for a source that is fed", "bool True")
     return _Source(given.pop("source"), **{"batch": not parallel, **given}, name=name)

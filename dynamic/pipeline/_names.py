@@ -12,6 +12,7 @@ from typing import Any
 import dynamic
 
 from ._added import ADDED, FORMER
+from ._films import FILMS, video
 
 __all__ = ["SOURCES", "looked_up", "meant", "members", "paths", "reads", "unknown"]
 
@@ -25,12 +26,12 @@ SOURCES: dict[str, Any] = {
     f"readers.{re.sub('(?<=[a-z])(?=[A-Z])', '_', name).lower()}": getattr(dynamic.readers, name)
     for name in dynamic.readers.__all__
     if name not in ("ExternalSource", "Reader")
-} | {"external_source": dynamic.ExternalSource}
+} | {FILMS: video, "external_source": dynamic.ExternalSource}
 
 
 def reads(path: str) -> bool:
     """Whether a path is that of a reader or a source."""
-    return path == "external_source" or path.startswith("readers.")
+    return path in SOURCES or path.startswith("readers.")
 
 
 def has(family: Any, name: str) -> bool:

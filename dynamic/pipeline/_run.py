@@ -35,6 +35,7 @@ from dynamic.readers._rows import (
 from ._added import FORMER, called, constant, input_sets
 from ._calls import Call, call_of, seed_of
 from ._fed import Fed, check_given, external_source
+from ._films import FILMS, Films
 from ._names import SOURCES, looked_up, reads
 from ._nodes import drawing
 from ._output import Output
@@ -365,6 +366,8 @@ class Run:
     def _make(self, path: str, label: str, inputs: tuple[Any, ...], arguments: dict[str, Any]) -> Source:
         if path == "external_source":
             return external_source(label, inputs, arguments, self.graph.fed)
+        if path == FILMS:
+            return Films(self.graph.fed, label, self.graph.batch_size, arguments)
         kind = SOURCES.get(path.lower())
         if kind is None:
             known = [name.removeprefix("readers.") for name in SOURCES if name.startswith("readers.")]
