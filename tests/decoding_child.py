@@ -1,7 +1,7 @@
 """A process that decodes what it is sent, so that a crash, a hang or gigabytes of memory are an answer like any other.
 
-Run by any Python as ``decoding_child.py ours|films|dali|opencv|pillow``. A request is a file behind its length in 8
-bytes. An answer is a line of JSON (shape or error, CPU seconds, bytes of memory beyond those before, bytes on standard
+Run by any Python as ``decoding_child.py ours|films|sounds|dali|opencv|pillow``. A request is a file behind its length in
+8 bytes. An answer is a line of JSON (shape or error, CPU seconds, bytes of memory beyond those before, bytes on standard
 error), and then the pixels, (H, W, 3) or frames of it, uint8, where there are at most `MOST` of their bytes.
 """
 
@@ -30,6 +30,12 @@ def films():
     from dynamic import decoders
 
     return lambda data: decoders.video(data, sequence_length=4, pad_mode="none").array
+
+
+def sounds():
+    from dynamic import decoders
+
+    return lambda data: np.broadcast_to(np.uint8(0), decoders.audio(data)[0].shape)
 
 
 def dali():
@@ -92,7 +98,7 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     except (ImportError, ValueError):
         pass
-    decode = {function.__name__: function for function in (ours, films, dali, opencv, pillow)}[sys.argv[1]]()
+    decode = {function.__name__: function for function in (ours, films, sounds, dali, opencv, pillow)}[sys.argv[1]]()
     while length := sys.stdin.buffer.read(8):
         data = sys.stdin.buffer.read(int.from_bytes(length, "little"))
         forget()

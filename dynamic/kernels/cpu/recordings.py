@@ -7,6 +7,7 @@ size, and is filled as they are decoded: a file that says more than it holds is 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -28,6 +29,14 @@ _STREAMED = 0x7FFF0000  # sizes from here on are of programs that did not know
 #: Elements of WAV files by format and bits of a sample; of 24 bits there are three bytes.
 _ELEMENTS = {(1, 8): "u1", (1, 16): "<i2", (1, 24): "u1", (1, 32): "<i4", (3, 32): "<f4", (3, 64): "<f8"}
 _FLOAT32 = numpy.dtype("float32")
+_UNKNOWN = 1 << 60  # numbers of values from here on are none
+_LARGEST_PAGE = 27 + 255 + 255 * 255  # bytes, of Ogg
+#: Kilobits a second of MPEG 1 and of MPEG 2, layer 3, by their number in a header from 1 on.
+_KILOBITS = (
+    (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+)
+_TAGGED_RATE = (5, 8)  # the numbers of 64 kilobits, which leave room for a tag
 _DIRECT = frozenset(map(numpy.dtype, ("int16", "int32", "float32")))  # types that files are read as
 
 
@@ -156,11 +165,98 @@ def opened(data: memoryview) -> Recording:
         import soundfile
     except (ImportError, OSError) as error:  # OSError: its library is not there
         raise refused(kind, f"this needs soundfile: pip install 'dynamic-batch[sound]' ({error})") from None
+    if kind in _CHECKED:
+        _CHECKED[kind](data)
     with _wording(kind):
         file = soundfile.SoundFile(_Bytes(data))
+        if kind == "MP3" and (tagged := _tagged_mp3(data, file.frames)):
+            file = soundfile.SoundFile(_Bytes(tagged))
+        if file.frames > _UNKNOWN:
+            raise refused(kind, "it does not say how many values it has")
         if not 0 <= file.frames <= _DENSEST * len(data):
             raise refused(kind, f"{len(data)} bytes cannot hold the {file.frames} values that it says")
+        if not file.frames and _has_values(kind, data):
+            raise refused(kind, "its header contradicts itself: no values of a sound")
         return Recording(kind, float(file.samplerate), file.frames, file.channels, file=file)
+
+
+# What libsndfile reads in silence as a shorter sound.
+
+
+def _check_ogg(data: memoryview) -> None:
+    """Refuse a file whose last page is not whole."""
+    place, end = _last_page(data)
+    if place >= 0 and end > len(data):
+        raise refused("OGG", f"its last page ends after {len(data) - place} of {end - place} bytes")
+
+
+def _last_page(data: memoryview) -> tuple[int, int]:
+    """The places where the last page of an Ogg file begins, -1 for none, and where it says that it ends."""
+    from_, tail = max(0, len(data) - _LARGEST_PAGE), bytes(data[-_LARGEST_PAGE:])
+    place = tail.rfind(b"OggS\0")
+    if place < 0:
+        return -1, 0
+    count = tail[place + 26] if place + 26 < len(tail) else 1
+    sizes = tail[place + 27 : place + 27 + count]
+    return from_ + place, from_ + place + 27 + count + sum(sizes)
+
+
+def _has_values(kind: str, data: memoryview) -> bool:
+    """Whether the last page of an Ogg file says that values end there."""
+    place = _last_page(data)[0] if kind == "OGG" else -1
+    return place >= 0 and int.from_bytes(data[place + 6 : place + 14], "little", signed=True) > 0
+
+
+def _check_aiff(data: memoryview) -> None:
+    """Refuse a file whose chunk of values is shorter than it says."""
+    place = 12
+    for _ in range(_MOST_CHUNKS):
+        name, size = bytes(data[place : place + 4]), int.from_bytes(data[place + 4 : place + 8], "big")
+        if name == b"SSND" and place + 8 + size > len(data):
+            raise refused("AIFF", f"its values end after {len(data) - place - 8} of {size} bytes")
+        place += 8 + size + size % 2
+        if name == b"SSND" or place >= len(data):
+            break
+
+
+def _tagged_mp3(data: memoryview, estimate: int) -> bytes | None:
+    """A file that says how many frames it has; None where libsndfile has estimated it well, from the first of them."""
+    start = 0
+    if bytes(data[:3]) == b"ID3":
+        start = 10 + functools.reduce(lambda size, byte: size << 7 | byte & 127, data[6:10], 0)
+    header = bytes(data[start : start + 4])
+    size = _mp3_size(header)
+    if not size or any(name in bytes(data[start : start + 64]) for name in (b"Xing", b"Info", b"VBRI")):
+        return None
+    place, count = start, 0
+    while size and place + size <= len(data):
+        place, count = place + size, count + 1
+        size = _mp3_size(bytes(data[place : place + 4]))
+    mono, second = header[3] >> 6 == 3, not header[1] & 8
+    values = 576 if second else 1152  # of a frame
+    if abs(count * values - estimate) <= 2 * values:
+        return None
+    tag = bytearray([255, header[1] | 1, header[2] & 0x0D | _TAGGED_RATE[second] << 4, header[3]])
+    size = _mp3_size(bytes(tag))
+    tag += bytes((9 if mono else 17) if second else (17 if mono else 32)) + b"Xing\0\0\0\1" + count.to_bytes(4, "big")
+    return b"".join((data[:start], tag.ljust(size, b"\0"), data[start:]))
+
+
+def _mp3_size(header: bytes) -> int:
+    """The bytes of a frame of layer 3; 0 where there is none."""
+    if len(header) < 4 or header[0] != 255 or header[1] & 0xE6 != 0xE2 or header[1] & 0x18 == 8:
+        return 0
+    version, bitrate, rate = header[1] >> 3 & 3, header[2] >> 4, header[2] >> 2 & 3
+    if bitrate in (0, 15) or rate == 3:
+        return 0
+    second = version != 3
+    kilobits = _KILOBITS[second][bitrate - 1]
+    hertz = (44100, 48000, 32000)[rate] >> {3: 0, 2: 1, 0: 2}[version]
+    return (72 if second else 144) * 1000 * kilobits // hertz + (header[2] >> 1 & 1)
+
+
+#: By format what refuses a file that libsndfile would cut short.
+_CHECKED = {"OGG": _check_ogg, "AIFF": _check_aiff}
 
 
 def _kind(start: bytes) -> str | None:
@@ -202,7 +298,10 @@ def _wav(data: memoryview) -> Recording | None:
                 fields[0] = int.from_bytes(data[place + 24 : place + 26], "little")
             form = fields[0], fields[1], fields[2] + (fields[3] << 16), fields[6], fields[7]
         elif name == b"data":
-            return None if form is None else _numbers(data, place, size, *form)
+            found = None if form is None else _numbers(data, place, size, *form)
+            if found is None and len(data) - place < size < _STREAMED:
+                raise refused("WAV", f"its values end after {len(data) - place} of {size} bytes")
+            return found
         place += size + size % 2
     raise refused("WAV", "it has no values, or ends before they begin")
 
