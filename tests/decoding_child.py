@@ -1,8 +1,8 @@
 """A process that decodes what it is sent, so that a crash, a hang or gigabytes of memory are an answer like any other.
 
-Run by any Python as ``decoding_child.py ours|films|sounds|dali|opencv|pillow``. A request is a file behind its length in
-8 bytes. An answer is a line of JSON (shape or error, CPU seconds, bytes of memory beyond those before, bytes on standard
-error), and then the pixels, (H, W, 3) or frames of it, uint8, where there are at most `MOST` of their bytes.
+Run by any Python as ``decoding_child.py ours|films|sounds|dali|opencv|pillow``. A request is a file behind its length
+in 8 bytes. An answer is a line of JSON (shape or error, CPU seconds, bytes of memory beyond those before, bytes on
+standard error), and then the pixels, (H, W, 3) or frames of it, uint8, where there are at most `MOST` of their bytes.
 """
 
 from __future__ import annotations
