@@ -73,6 +73,16 @@ def _of(title: str, prefix: str, names: Iterable[str], owner: Any) -> Kind:
     return Kind(title, len(names), [prefix + name for name in names if not hasattr(owner, name)])
 
 
+class _First:
+    """The attributes of several modules."""
+
+    def __init__(self, *modules: Any) -> None:
+        self._modules = modules
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(next((m for m in self._modules if hasattr(m, name)), self._modules[0]), name)
+
+
 class _Class:
     """The members of pipelines, without asking one for its values."""
 
@@ -94,7 +104,7 @@ def kinds() -> list[Kind]:
         _of("Members of `Pipeline`", "Pipeline.", record["Pipeline"], _Class()),
         _of("Names of `types`", "types.", record["types"], types),
         _of("Names of `plugin.pytorch`", "plugin.pytorch.", record["pytorch"], dynamic.pytorch),
-        _of("Names of `plugin.jax`", "plugin.jax.", record["jax"], dynamic.jax),
+        _of("Names of `plugin.jax`", "plugin.jax.", record["jax"], _First(dynamic.jax, dynamic.jax.fn)),
     ]
 
 

@@ -61,16 +61,6 @@ def test_importing_it_takes_no_jax():
     subprocess.run([sys.executable, "-c", "import sys, dynamic.jax; assert 'jax' not in sys.modules"], check=True)
 
 
-def test_names_of_dali_that_are_not_here_say_what_there_is():
-    import dynamic.jax
-
-    for name in ("DALIGenericIterator", "data_iterator", "clu"):
-        with pytest.raises(AttributeError, match=f"no '{name}'. Loader makes batches ahead"):
-            getattr(dynamic.jax, name)
-    with pytest.raises(AttributeError, match=r"dynamic\.jax has no 'nothing'\.$"):
-        _ = dynamic.jax.nothing
-
-
 # The loader
 
 

@@ -598,3 +598,26 @@ def test_a_name_that_nobody_asks_for_is_told_once():
         with pytest.raises(ArgumentError, match="'data_node' must be the name of a source without a function; got 'y'"):
             pipe.run(x=[1])
         assert pipe.run(x=[2])[0].tolist() == [2]
+
+
+@pytest.mark.parametrize("batch_processing", [False, True])
+def test_functions_of_dlpack_get_and_give_its_objects_and_capsules(batch_processing):
+    def doubled(x, y):
+        assert all(hasattr(part, "__dlpack_device__") for part in (x, y))
+        return np.from_dlpack(x) * 2, y.__dlpack__()
+
+    def of_batch(xs, ys):
+        pairs = [doubled(x, y) for x, y in zip(xs, ys, strict=True)]
+        return [x for x, _ in pairs], [y for _, y in pairs]
+
+    data = ndd.as_batch([np.ones(3, np.float32), np.ones(2, np.float32)])
+    labels = ndd.as_batch([5, 6])
+    first, second = made(
+        lambda: fn.dl_tensor_python_function(
+            data, labels, function=of_batch if batch_processing else doubled, num_outputs=2, synchronize_stream=False,
+            batch_processing=batch_processing, output_layouts=["W"],
+        )
+    )  # fmt: skip
+    assert (first.tolist(), second.tolist(), first.layout) == ([[2, 2, 2], [2, 2]], [5, 6], "W")
+    with pytest.raises(ArgumentError, match="'function' must be a function; got int 5"):
+        made(lambda: fn.dl_tensor_python_function(data, function=5))

@@ -236,6 +236,45 @@ def _python_function(
     return tuple(made) if num_outputs > 1 else made[0] if made else None
 
 
+def _dl_tensor_python_function(
+    *inputs: Any,
+    function: Callable[..., Any],
+    num_outputs: int = 1,
+    batch_processing: bool = False,
+    output_layouts: str | Sequence[str] | None = None,
+    synchronize_stream: bool = True,  # noqa: ARG001 - DALI's
+    device: Any = None,
+    batch_size: int | None = None,
+) -> Batch | tuple[Batch, ...] | None:
+    """Call a function with Tensors, which all libraries take by DLPack: DALI's ``fn.dl_tensor_python_function``.
+
+    It returns what `as_tensor` takes, such as capsules of DLPack.
+    """
+
+    def taken(found: Any) -> Any:
+        if isinstance(found, (tuple, list)):
+            return type(found)(map(taken, found))
+        return found if found is None else dynamic.as_tensor(found)
+
+    def copied(array: Array) -> Tensor:  # older consumers of DLPack take only memory that may be written to
+        return Tensor(array.copy())
+
+    def of_arrays(*given: Any) -> Any:
+        if batch_processing:
+            return taken(function(*(list(map(copied, column)) for column in given)))
+        return taken(function(*map(copied, given)))
+
+    return _python_function(
+        *inputs,
+        function=function if not callable(function) else of_arrays,
+        num_outputs=num_outputs,
+        batch_processing=batch_processing,
+        output_layouts=output_layouts,
+        device=device,
+        batch_size=batch_size,
+    )
+
+
 def _unwritable(array: Array) -> Array:
     """The same memory, which a function cannot write to: it may belong to somebody else."""
     if not isinstance(array, numpy.ndarray):
@@ -333,6 +372,7 @@ def _checked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 #: The functions that only pipelines have.
 ADDED: Mapping[str, Callable[..., Any]] = {
     "constant": _checked("fn.constant", _constant),
+    "dl_tensor_python_function": _checked("fn.dl_tensor_python_function", _dl_tensor_python_function),
     "python_function": _checked("fn.python_function", _python_function),
     "shapes": _checked("fn.shapes", _shapes),
 }

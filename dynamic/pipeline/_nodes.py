@@ -308,9 +308,11 @@ def _count(path: str, inputs: tuple[Any, ...], arguments: Mapping[str, Any]) -> 
     of = arguments.get
     if path in _PAIRS:
         return 2
-    if path in ("external_source", "python_function"):
+    if path == "ssd_random_crop":
+        return 3
+    if path == "external_source" or path.endswith("python_function"):
         given = inputs[1] if path == "external_source" and len(inputs) > 1 else of("num_outputs")
-        return None if given is None or (path == "python_function" and given == 1) else int(given)
+        return None if given is None or (path != "external_source" and given == 1) else int(given)
     if path == "element_extract":
         places = of("element_map", 0)
         return len(places) if isinstance(places, Sequence) and len(places) > 1 else None

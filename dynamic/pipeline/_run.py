@@ -522,6 +522,7 @@ _ACROSS = {
     "random.batch_permutation": None,
     "normalize": "batch",
     "multi_paste": "in_ids",
+    "dl_tensor_python_function": "batch_processing",
     "python_function": "batch_processing",
 }
 

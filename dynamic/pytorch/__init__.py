@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from . import fn as fn
 from . import nodes as nodes
 from ._feed import feed_ndarray as feed_ndarray
+from ._feed import to_torch_tensor as to_torch_tensor
 from ._iterator import ClassificationIterator as ClassificationIterator
 from ._iterator import GenericIterator as GenericIterator
 from ._iterator import LastBatchPolicy as LastBatchPolicy
 from ._ragged import RaggedIterator as RaggedIterator
+from .fn import TorchPythonFunction as TorchPythonFunction
 
 if TYPE_CHECKING:
     from ._dataset import Batches as Dataset
@@ -25,17 +28,17 @@ __all__ = [
     "LastBatchPolicy",
     "Loader",
     "RaggedIterator",
+    "TorchPythonFunction",
     "feed_ndarray",
+    "to_torch_tensor",
 ]
 _EAGER = "Call dynamic's operators in the step of a Loader: they are eager."
 _INSTEAD = {
     "DALIDataLoader": _EAGER,
     "DALIProxy": _EAGER,
     "DataLoader": "Loader is torch's DataLoader with an exact state.",
-    "LoaderEvaluator": "To time a loader, loop over it without training.",
+    "LoaderEvaluator": "To time a loader, loop over it under dynamic.measure.",
     "experimental": _EAGER,
-    "fn": "Call torch's functions in the pipeline's function, on batch.torch(), or fn.python_function.",
-    "TorchPythonFunction": "Call torch's functions in the pipeline's function, on batch.torch().",
 }  #: replacements for DALI's names that are not here
 
 

@@ -10,7 +10,7 @@ from dynamic.errors import shown
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["feed_ndarray"]
+__all__ = ["feed_ndarray", "to_torch_tensor"]
 
 
 def feed_ndarray(dali_tensor: Tensor | Batch, arr: torch.Tensor, cuda_stream: Any = None) -> torch.Tensor:  # noqa: ARG001
@@ -36,3 +36,14 @@ def feed_ndarray(dali_tensor: Tensor | Batch, arr: torch.Tensor, cuda_stream: An
         got = f"{arr.dtype} of shape {tuple(arr.shape)}" if isinstance(arr, torch.Tensor) else shown(arr)
         raise ArgumentError("feed_ndarray", "arr", f"a {given.dtype} tensor of shape {tuple(given.shape)}", got)
     return arr.copy_(given)
+
+
+def to_torch_tensor(dali_tensor: Tensor | Batch, copy: bool = True) -> torch.Tensor:
+    """``dali_tensor.torch()``, by DALI's name.
+
+    Args:
+        dali_tensor: The data. The samples of a Batch must have one shape; it is (N, ...) then.
+        copy: Whether the tensor has memory of its own in any case.
+    """
+    found: torch.Tensor = dali_tensor.torch()
+    return found.clone() if copy else found

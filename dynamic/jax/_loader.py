@@ -1,13 +1,10 @@
-"""Batches for JAX: `Loader` makes them ahead, with an exact state.
-
-Import it by name, ``import dynamic.jax``; jax is imported when a batch is handed over.
-"""
+"""`Loader`, which makes batches for JAX ahead, with an exact state, and `as_jax`."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -24,12 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Loader", "as_jax"]
 
 _OPERATOR = "jax.Loader"
-
-
-def __getattr__(name: str) -> NoReturn:
-    hint = "Loader makes batches ahead, and its state is that of the batch which was taken last."
-    iterators = ("DALIGenericIterator", "data_iterator", "peekable_data_iterator", "clu", "iterator")
-    raise AttributeError(f"dynamic.jax has no {name!r}. {hint if name in iterators else ''}".rstrip())
 
 
 def as_jax(data: Batch | Tensor, *, pad: bool = False) -> jax.Array:
