@@ -24,6 +24,7 @@ from .kernels.gpu import images
 from .kernels.gpu.filters import ranked
 from .ops.resize import resize  # noqa: F401
 from .ops.warps import remap, warp_perspective
+from .readers import _experimental as readers  # noqa: F401
 
 __all__ = ["dilate", "erode", "median_blur", "remap", "warp_perspective"]
 

@@ -31,6 +31,7 @@ NUMBER = {
     "Webdataset": lambda name: int(name[-2:]),
     "Sequence": lambda name: int(name[:2]),
     "NemoAsr": lambda name: int(name[:2]),
+    "Video": lambda name, label: int(name[2:4]) + 0 * label,
     "TFRecord": lambda name: int(name.rpartition("#")[2]),
     "COCO": lambda name, objects: int(name[:2]) + 0 * len(objects.labels),
     "Map": lambda row: int(row["file"]["name"]),
@@ -180,8 +181,8 @@ def test_another_selection_is_told_and_may_be_adapted_to(kind, roots):
 
 @kinds
 def test_functions_that_fail_name_the_sample(kind, roots):
-    of = {"File": "the name and the label", "COCO": "the name and the objects", "Map": "the row"}
-    of = of.get(kind.name, "the name")
+    label, others = "the name and the label", {"COCO": "the name and the objects", "Map": "the row"}
+    of = (others | {"File": label, "Video": label}).get(kind.name, "the name")
 
     def broken(i):
         return 1 / (i - 2) != 0
@@ -190,7 +191,7 @@ def test_functions_that_fail_name_the_sample(kind, roots):
         with pytest.raises(ArgumentError, match=rf"'{argument}' must be a function of {of}.*ZeroDivisionError") as told:
             kind.made(roots[kind.name], **{argument: by(kind, broken)})
         assert isinstance(told.value.__cause__, ZeroDivisionError)
-        assert re.search(r"for sample '.*2(\D*|#0\.pgm)'", str(told.value))
+        assert re.search(r"for sample '.*2(\D*|#0\.pgm|\.nut#0)'", str(told.value))
     with pytest.raises(ArgumentError, match=rf"'where' must be a function of {of} that selects at least one sample"):
         kind.made(roots[kind.name], where=by(kind, lambda _: False))
     with pytest.raises(ArgumentError, match="True or False; got int 1 for sample '"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import io
 import json
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import av
 import numpy as np
 import pytest
 from hypothesis import given
@@ -157,6 +159,26 @@ def write_speech(root, numbers):
     (root / "all.json").write_text("\n".join(lines))
 
 
+@functools.cache
+def film(i):
+    """A video of two frames that show its number."""
+    memory = io.BytesIO()
+    with av.open(memory, "w", "nut", options={"fflags": "+bitexact"}) as file:
+        stream = file.add_stream("rawvideo", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 16, 16 + 2 * (i % 3), "rgb24"
+        pixels = np.full((stream.height, stream.width, 3), i, np.uint8)
+        frames = [stream.encode(av.VideoFrame.from_ndarray(pixels, "rgb24")) for _ in range(2)]
+        for packet in [*frames[0], *frames[1], *stream.encode()]:
+            file.mux(packet)
+    return memory.getvalue()
+
+
+def write_films(root, numbers):
+    (root / "c").mkdir(exist_ok=True)
+    for i in numbers:
+        (root / "c" / f"{i:02}.nut").write_bytes(film(i))
+
+
 def named(row):
     """The key of a row of `Folder`."""
     return row["file"]["name"]
@@ -209,6 +231,8 @@ KINDS = [
     Kind("NemoAsr", write_speech,
          lambda root: {"manifest_filepaths": root / "all.json", "dtype": "int16", "read_idxs": True},
          spoil_file("{:02}.wav"), lambda array: int(array[0]) // 100),
+    Kind("Video", write_films, lambda root: {"file_root": root, "sequence_length": 2, "enable_frame_num": True},
+         spoil_file("c/{:02}.nut"), lambda array: int(array[0, 0, 0, 0])),
 ]  # fmt: skip
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
@@ -233,7 +257,7 @@ def moved(state):
 
 
 def test_each_reader_is_tried_here():
-    assert {kind.name for kind in KINDS} == set(readers.__all__) - {"Reader", "ExternalSource", "Mix"}
+    assert {kind.name for kind in KINDS} == set(readers.__all__) - {"Reader", "ExternalSource", "Mix", "VideoResize"}
 
 
 @kinds
@@ -538,7 +562,8 @@ def test_a_name_that_is_unknown_is_told_before_what_is_missing(kind, argument, t
         reader(**{argument: tmp_path})
     if argument in _ELSEWHERE:
         meant = caught.value.hint.removeprefix("Did you mean '").removesuffix("'?")
-        assert meant in ("file_root", "files", "file_list", "path", "paths", "dataset", "manifest_filepaths")
+        sources = ("file_root", "files", "filenames", "file_list", "path", "paths", "dataset", "manifest_filepaths")
+        assert meant in sources
         assert meant in reader.__signature__.parameters
 
 
@@ -546,9 +571,10 @@ def test_a_name_that_is_unknown_is_told_before_what_is_missing(kind, argument, t
 def test_a_path_in_the_place_of_the_batch_size_is_told_its_name(kind, tmp_path):
     reader = getattr(readers, kind.name)
     files = "file_root= or files= or file_list=."
+    videos = "filenames= or file_root= or file_list=."
     expected = {"File": files, "Numpy": files, "COCO": "file_root=.", "TFRecord": "path=.", "Webdataset": "paths=.",
                 "Map": "dataset=.", "Sequence": "file_root=.",
-                "NemoAsr": "manifest_filepaths=."}[kind.name]  # fmt: skip
+                "NemoAsr": "manifest_filepaths=.", "Video": videos}[kind.name]  # fmt: skip
     for path in (tmp_path, str(tmp_path), bytes(tmp_path), [tmp_path]):
         with pytest.raises(
             ArgumentError, match="argument 'max_batch_size' must be an integer of 1 or more; got"
@@ -576,8 +602,11 @@ def test_what_is_missing_and_what_was_meant_are_told(kind, arguments, told):
 
 
 @kinds
-def test_a_gpu_is_refused(kind, roots):
-    with pytest.raises(DeviceError, match=rf"readers\.{kind.name}\(\): files are read on the CPU; got 'gpu'"):
+def test_a_gpu_is_refused_that_is_not_there_or_of_no_use(kind, roots):
+    told = rf"readers\.{kind.name}\(\): files are read on the CPU; got 'gpu'"
+    if kind.name == "Video":  # its frames are sent to one
+        told = "no device 'gpu:0'"
+    with pytest.raises(DeviceError, match=told):
         kind.made(roots[kind.name], device="gpu")
 
 

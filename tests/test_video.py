@@ -157,6 +157,14 @@ def test_a_damaged_frame_is_named():
             read(opened, [16, 17])
 
 
+def test_damage_that_hides_the_end_of_a_file_is_told():
+    data = bytearray(made(codec="mjpeg", format="matroska", frames=60).data)
+    places = [i for i in range(len(data)) if data[i : i + 3] == b"\xff\xd8\xff"]
+    data[places[20] - 20 :] = bytes(len(data) - places[20] + 20)
+    with pytest.raises(Damaged, match="it ends after 0.8\\d* of 2.4 seconds"):
+        Video(bytes(data))
+
+
 def test_a_change_of_size_names_the_frame():
     data = video("MJPEG").data
     with Video(data) as opened, pytest.raises(Damaged, match="frame 0 has 48 x 64 pixels"):

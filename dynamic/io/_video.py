@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import io
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import TracebackType
@@ -41,6 +42,7 @@ _DECODERS = (
 _STRICT = {"err_detect": "explode", "max_pixels": str(_MOST_PIXELS), "codec_whitelist": _DECODERS}
 #: Decoders of streams whose packets in AVI do not say when a frame is shown.
 _REORDERING = frozenset(("mpeg4", "h264", "hevc", "msmpeg4v1", "msmpeg4v2", "msmpeg4", "vc1", "wmv3"))
+_CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")  # of the tags of Matroska
 #: EXIF's orientations by the signs of a display matrix: the parts of x and y in the new x, and in the new y.
 _TURNS = {
     (1, 0, 0, 1): 1,
@@ -162,12 +164,12 @@ class Video:
             self._container.close()
             self._container = None
 
-    def read(self, numbers: Sequence[int], out: Array, colours: Colours = "RGB") -> None:
+    def read(self, numbers: Sequence[int], out: Array | Sequence[Array], colours: Colours = "RGB") -> None:
         """Decode frames.
 
         Args:
             numbers: Which, in any order; some may come several times. Nothing is written in the place of -1.
-            out: uint8 of shape (len(numbers), height, width, 3).
+            out: For each memory of uint8, of shape (height, width, 3).
             colours: "RGB", or "YCbCr": the values that are stored, in limited range.
 
         Raises:
@@ -183,7 +185,7 @@ class Video:
             first, *others = places[number]
             self._convert(number, frame, colours, out[first])
             for other in others:
-                out[other] = out[first]
+                out[other][...] = out[first]
 
         while done < len(wanted):
             done += self._run(wanted[done:], take)
@@ -256,10 +258,8 @@ class Video:
         if not rows:
             raise refused(self.format, "it has no frames", Damaged)
         columns = numpy.array(rows, numpy.int64)
-        if told and self._tells(columns):
-            table = self._by_packets(columns, base)
-        else:
-            table = self._by_decoding(base)
+        table = self._by_packets(columns, base) if told and self._tells(columns) else self._by_decoding(base)
+        self._check_duration(table)
         return table
 
     def _check_end(self, packets: int) -> None:
@@ -276,6 +276,19 @@ class Video:
             wanted = int.from_bytes(start[4:8], "little") + 8 if kind == "AVI" else _matroska_size(start)
             if size < wanted:
                 raise refused(self.format, f"it ends after {size} of {wanted} bytes", Damaged)
+
+    def _check_duration(self, table: Table) -> None:
+        """Refuse a Matroska file that says it lasts longer: damage hides what is behind it there."""
+        if not self.format.startswith("Matroska"):
+            return
+        tag, alone = self._stream.metadata.get("DURATION", ""), len(self._container.streams) == 1
+        found = _CLOCK.fullmatch(tag.rstrip("\0 "))
+        said = (self._container.duration or 0) / 1e6 if alone else 0.0
+        if found is not None:
+            said = 3600 * int(found[1]) + 60 * int(found[2]) + float(found[3])
+        there = float(table.end * table.base)
+        if said > there + max(1.0, 2 / (table.rate or 1.0)):
+            raise refused(self.format, f"it ends after {there:.4g} of {said:.4g} seconds", Damaged)
 
     def _tells(self, columns: Array) -> bool:
         """Whether times of packets are those of frames: each once, and none is shown before the first key frame."""

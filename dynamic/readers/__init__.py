@@ -10,6 +10,7 @@ from .nemo_asr import NemoAsr
 from .npy import Numpy
 from .sequence import Sequence
 from .tfrecord import TFRecord
+from .video import Video, VideoResize
 from .webdataset import Webdataset
 
 __all__ = [
@@ -23,10 +24,12 @@ __all__ = [
     "Reader",
     "Sequence",
     "TFRecord",
+    "Video",
+    "VideoResize",
     "Webdataset",
 ]
 
-_NOT_HERE = frozenset(("Caffe", "Caffe2", "MXNet", "Video", "VideoResize"))
+_NOT_HERE = frozenset(("Caffe", "Caffe2", "MXNet"))
 
 
 def __getattr__(name: str) -> object:

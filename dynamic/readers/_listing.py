@@ -310,14 +310,19 @@ def unlisted(operator: str, path: str, reason: str) -> DataError:
 
 
 def listed_folder(
-    root: str, file_filters: Sequence[str], dir_filters: Sequence[str] | None, store: Store, *, case_sensitive: bool
+    operator: str,
+    root: str,
+    file_filters: Sequence[str],
+    dir_filters: Sequence[str] | None,
+    store: Store,
+    *,
+    case_sensitive: bool,
 ) -> Listing:
     """The files of the folders in a folder: each folder is a class, numbered in the order of the bytes of its name.
 
     Empty folders are classes too; hidden files and folders and links are like others. Files beside the class
     folders or in folders within them is not listed.
     """
-    operator = "readers.File"
     wanted_dir = matcher(dir_filters or ["*"], case_sensitive=case_sensitive)
     wanted_file = matcher(file_filters, case_sensitive=case_sensitive)
     root = store.plain(root)

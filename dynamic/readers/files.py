@@ -164,7 +164,7 @@ def _source(
             raise ArgumentError(operator, argument, "None unless files or file_list is given", shown(value))
     if root is None:
         raise ArgumentError(operator, "file_root", "a path, unless files or file_list is given", "None")
-    return functools.partial(listed_folder, root, file_filters, dir_filters, case_sensitive=case_sensitive)
+    return functools.partial(listed_folder, operator, root, file_filters, dir_filters, case_sensitive=case_sensitive)
 
 
 def _patterns(argument: str, patterns: Sequence[str] | None) -> tuple[str, ...] | None:
