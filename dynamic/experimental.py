@@ -24,9 +24,12 @@ from .kernels.gpu import images
 from .kernels.gpu.filters import ranked
 from .ops.resize import resize  # noqa: F401
 from .ops.warps import remap, warp_perspective
-from .readers import _experimental as readers  # noqa: F401
+from .readers import _experimental
 
 __all__ = ["dilate", "erode", "median_blur", "remap", "warp_perspective"]
+
+#: The module ``experimental.readers``.
+readers = _experimental
 
 
 def __dir__() -> list[str]:

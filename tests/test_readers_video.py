@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import itertools
+import json
 import os
 import pickle
+import tempfile
 import warnings
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
+from dali_oracle import Oracle, dali_fixture  # noqa: F401 - the fixture
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from videos import made, number, video
+from videos import DALIS, made, number, video
 
 import dynamic as ndd
 from dynamic.errors import ArgumentError, DataError, DecodeError, OrderWarning, StateMismatch
@@ -50,12 +55,12 @@ def all_of(reader, batch_size=4):
     ]
 
 
-def clips(start, end, length, step, stride, *, pad):
-    """The frames of the sequences of a part, one by one."""
-    step, first, found = length * stride if step < 0 else step, start, []
+def clips(start, end, length, step, stride, *, pad, behind=0):
+    """The frames of the sequences of a part, one by one; `behind` is how many a whole one needs after its last."""
+    step, first, found = (length - 1) * stride + 1 + behind if step < 0 else step, start, []
     while first < end:
         places = [first + k * stride for k in range(length)]
-        if places[-1] >= end:
+        if places[-1] + behind >= end:
             if pad:
                 found.append([place if place < end else -1 for place in places])
             break
@@ -161,7 +166,7 @@ def test_sequences_are_padded(walk, tmp_path_factory, mode, start, count, length
     lines.write_text(f"{walk} 0 {start} {end}\n")
     arguments = {"file_list": lines, "file_list_format": "frames", "sequence_length": length, "stride": stride,
                  "step": step, "pad_mode": mode, "enable_frame_num": "sequence", "fill_value": [1, 2, 3]}  # fmt: skip
-    wanted = clips(0, end - start, length, step, stride, pad=mode != "none")
+    wanted = clips(0, end - start, length, step, stride, pad=mode != "none", behind=stride - 1)
     if not wanted:
         with pytest.raises(ArgumentError, match="a sequence spans"):
             Experimental(**arguments)
@@ -265,7 +270,9 @@ def test_frames_are_resized_as_by_resize(root, arguments):
 def test_the_arguments_of_resizing_are_those_of_resize():
     own = set(VideoResize.__signature__.parameters) - set(Video.__signature__.parameters)
     beside = {"image", "dtype", "save_attrs", "device", "batch_size"}
-    assert own == {name for name in inspect.signature(ndd.resize).parameters if name not in beside}
+    assert own - {"minibatch_size", "temp_buffer_hint"} == {
+        name for name in inspect.signature(ndd.resize).parameters if name not in beside
+    }
 
 
 def test_frames_turned_by_a_phone_are_upright_unless_asked_for(tmp_path):
@@ -414,9 +421,112 @@ def test_a_pipeline_reads_videos(root):
     @pipeline_def(batch_size=2, seed=1)
     def decoded():
         frames, labels = fn.readers.video(name="r", file_root=root, sequence_length=3)
-        small, _ = fn.readers.video_resize(file_root=root, sequence_length=3, size=[8, 8])
-        return frames, labels, small
+        small, _ = fn.video_reader_resize(file_root=root, sequence_length=3, size=[8, 8])
+        again, _ = fn.experimental.readers.video(file_root=root, sequence_length=3)
+        return frames, labels, small, again
 
-    frames, labels, small = decoded().run()
+    frames, labels, small, again = decoded().run()
+    assert np.array_equal(again[1].array, frames[1].array)
     assert [number(frame) for frame in frames[0].array] == [0, 1, 2]
     assert (labels.tolist(), small[1].shape) == ([[0], [0]], (3, 8, 8, 3))
+
+
+# -- DALI --------------------------------------------------------------------------------------------------------------
+
+RECORD = Path(__file__).with_name("data") / "video_reader_dali_2_4.json"
+#: Parts of a video of 30 frames, 25 a second, and arguments that are asked of DALI's CPU.
+ASKED = [
+    *((part, {"sequence_length": length, "stride": stride, "step": step, "pad_mode": mode,
+              "file_list_format": "frames"})
+      for part, (length, stride, step), mode in itertools.product(
+          ("", "3 10", "-9 -2", "4 200"), ((3, 1, -1), (4, 2, -1), (8, 1, 2), (2, 3, 5)),
+          ("none", "constant", "edge", "reflect_1001", "reflect_101"))),
+    *((part, {"sequence_length": 1, "file_list_rounding": rounding})
+      for part, rounding in itertools.product(
+          ("0.1 0.3", "0.33 0.91", "0.05 1.13", "0.01 0.03"),
+          ("start_down_end_up", "start_up_end_down", "all_up", "all_down"))),
+    *((part, {"sequence_length": 1, "file_list_rounding": rounding, "file_list_format": "frames"})
+      for part, rounding in itertools.product(("2.5 7.5",), ("start_down_end_up", "start_up_end_down", "all_up"))),
+    *((part, {"sequence_length": length, "uniform_sample": True, "file_list_format": "frames"})
+      for part, length in itertools.product(("", "3 10", "5 6"), (1, 4, 9))),
+]  # fmt: skip
+
+_SCRIPT = """
+import json
+import nvidia.dali.fn as fn
+from nvidia.dali import pipeline_def
+
+def read(**arguments):
+    @pipeline_def(batch_size=1, num_threads=1, device_id=None)
+    def pipeline():
+        both = {"enable_frame_num": "sequence", "enable_timestamps": True}
+        return tuple(fn.experimental.readers.video(name="r", **both, **arguments))
+    made = pipeline()
+    made.build()
+    batches = [made.run() for _ in range(made.reader_meta("r")["epoch_size"])]
+    return [[np.asarray(output[0]) for output in batch] for batch in batches]
+"""
+_NUMBERS = """
+def numbers(part, arguments):
+    with open(folder + "/list.txt", "w") as file:
+        file.write(f"{folder}/vp9.webm 3 {part}\\n")
+    try:
+        found = read(file_list=folder + "/list.txt", **arguments)
+    except Exception:
+        return None
+    return [frames.tolist() for _, _, frames, _ in found]
+
+result = json.dumps([numbers(part, arguments) for part, arguments in json.loads(cases)])
+"""
+
+
+def answers(dali: Oracle, folder: Path) -> list[list[list[int]] | None]:
+    """The numbers of the frames of DALI's sequences in each case; None where it has none."""
+    (folder / "vp9.webm").write_bytes(video("VP9").data)
+    told = f"cases, folder = {json.dumps(json.dumps(ASKED))}, {json.dumps(str(folder))}\n"
+    return json.loads(dali.script(told + _SCRIPT + _NUMBERS, timeout=300.0))
+
+
+@pytest.mark.parametrize("case", range(len(ASKED)), ids=lambda case: str(ASKED[case]))
+def test_sequences_are_those_of_dali(case, tmp_path):
+    (part, arguments), expected = ASKED[case], json.loads(RECORD.read_text())[case]
+    (tmp_path / "vp9.webm").write_bytes(video("VP9").data)
+    (tmp_path / "list.txt").write_text(f"vp9.webm 3 {part}\n")
+    arguments = {"file_list": tmp_path / "list.txt", "enable_frame_num": "sequence", **arguments}
+    if expected is None:
+        with warnings.catch_warnings(), pytest.raises(ArgumentError):
+            warnings.simplefilter("ignore")
+            Experimental(**arguments)
+    else:
+        assert [numbers.tolist() for _, _, numbers in all_of(Experimental(**arguments))] == expected
+
+
+def test_the_record_is_what_dali_answers(dali: Oracle, tmp_path):
+    assert answers(dali, tmp_path) == json.loads(RECORD.read_text())
+
+
+@pytest.mark.parametrize("name", DALIS)
+def test_frames_labels_and_times_are_those_of_dali(name, dali: Oracle, tmp_path):
+    truth = video(name)
+    (tmp_path / "film").write_bytes(truth.data)
+    text = _SCRIPT + "\nresult = [array for outputs in read(**json.loads(arguments)) for array in outputs]"
+    arguments = {"filenames": [str(tmp_path / "film")], "labels": [5], "sequence_length": 4, "step": 3, "stride": 2}
+    given_there = dali.script(f"arguments = {json.dumps(json.dumps(arguments))}\n{text}", timeout=300.0)
+    reader = Experimental(**arguments, enable_frame_num="sequence", enable_timestamps=True)
+    found = [array for outputs in all_of(reader) for array in outputs]
+    assert len(found) == len(given_there) > 4
+    for i, (mine, theirs) in enumerate(zip(found, given_there, strict=True)):
+        theirs = np.asarray(theirs.array if hasattr(theirs, "array") else theirs)
+        assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype), i
+        if mine.dtype == np.float64:
+            np.testing.assert_allclose(mine, theirs, atol=1e-9)
+        else:
+            np.testing.assert_array_equal(mine, theirs)
+
+
+if __name__ == "__main__":
+    from dali_oracle import connect
+
+    with tempfile.TemporaryDirectory() as there:
+        found = json.dumps(answers(connect(), Path(there)))
+    RECORD.write_text(found.replace("]], ", "]],\n").replace("null, ", "null,\n") + "\n")

@@ -43,6 +43,8 @@ FORMER: Mapping[str, str] = {
     "tfrecord_reader": "readers.tfrecord",
     "transform_translation": "transforms.translation",
     "uniform": "random.uniform",
+    "video_reader": "readers.video",
+    "video_reader_resize": "readers.video_resize",
     **{
         f"experimental.{name}": name
         for name in (

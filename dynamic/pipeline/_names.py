@@ -26,7 +26,11 @@ SOURCES: dict[str, Any] = {
     f"readers.{re.sub('(?<=[a-z])(?=[A-Z])', '_', name).lower()}": getattr(dynamic.readers, name)
     for name in dynamic.readers.__all__
     if name not in ("ExternalSource", "Reader")
-} | {FILMS: video, "external_source": dynamic.ExternalSource}
+} | {
+    "experimental.readers.video": dynamic.experimental.readers.Video,
+    FILMS: video,
+    "external_source": dynamic.ExternalSource,
+}
 
 
 def reads(path: str) -> bool:

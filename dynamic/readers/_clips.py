@@ -87,6 +87,7 @@ class Form(NamedTuple):
     Attributes:
         length: How many.
         stride: From one to the next.
+        span: How many frames a part must have for a whole clip.
         step: From the first of a clip to that of the next.
         padding: The frames of a clip that reaches over the end of its part; "none" if there are no such clips.
         uniform: Whether there is one clip in each part, of frames at equal distances.
@@ -94,27 +95,42 @@ class Form(NamedTuple):
 
     length: int
     stride: int
+    span: int
     step: int
     padding: Padding
     uniform: bool = False
 
     @classmethod
     def checked(
-        cls, operator: str, length: Any, stride: Any, step: Any, padding: Padding, *, uniform: bool = False
+        cls,
+        operator: str,
+        length: Any,
+        stride: Any,
+        step: Any,
+        padding: Padding,
+        *,
+        uniform: bool = False,
+        behind: bool,
     ) -> Form:
-        """A form of arguments of a reader."""
+        """A form of arguments of a reader.
+
+        Args:
+            operator: Its name.
+            length: The value of `sequence_length`.
+            stride: That of `stride`.
+            step: That of `step`.
+            padding: The form's.
+            uniform: The form's.
+            behind: Whether a clip spans the frames up to one more that would follow at the stride.
+        """
         length = natural(operator, "sequence_length", length, 1, _MOST)
         stride = natural(operator, "stride", 1 if stride is None else stride, 1, _MOST)
         step = -1 if step is None else step
         if not isinstance(step, (int, numpy.integer)) or isinstance(step, bool) or not (step == -1 or 0 < step < _MOST):
             expected = "an integer of 1 or more, or -1 for the frames of a sequence"
             raise ArgumentError(operator, "step", expected, shown(step))
-        return cls(length, stride, length * stride if step < 0 else int(step), padding, uniform)
-
-    @property
-    def span(self) -> int:
-        """From the first frame to the last, both included."""
-        return (self.length - 1) * self.stride + 1
+        span = length * stride if behind else (length - 1) * stride + 1
+        return cls(length, stride, span, span if step < 0 else int(step), padding, uniform)
 
     def firsts(self, start: int, end: int) -> Array:
         """The first frames of the clips in a part of a video."""

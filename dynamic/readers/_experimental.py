@@ -28,7 +28,8 @@ _ROUNDINGS = {
 class Video(video.Video):
     """Reads sequences of frames of video files: `readers.Video` with more kinds of padding, and uniform sampling.
 
-    Videos may have a variable frame rate. The outputs are those of `readers.Video`.
+    Videos may have a variable frame rate. The outputs are those of `readers.Video`. As in DALI, a whole sequence spans
+    `sequence_length` times `stride` frames, also those behind its last one.
 
     Args:
         max_batch_size: Default of the batch size, and the largest that is allowed.
@@ -111,7 +112,9 @@ class Video(video.Video):
         self._start(
             (max_batch_size, name, device, num_inputs),
             Source.checked(operator, filenames, file_root, file_list, labels, file_filters),
-            Form.checked(operator, sequence_length, stride, step, _PADDING.get(padding, padding), uniform=uniform),
+            Form.checked(
+                operator, sequence_length, stride, step, _PADDING.get(padding, padding), uniform=uniform, behind=True
+            ),
             Rounding(*_ROUNDINGS[rounding], unit == "frames"),
             (enable_frame_num, enable_timestamps),
             common,

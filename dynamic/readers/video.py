@@ -112,6 +112,8 @@ class Video(Stored[Clips, tuple[Batch, ...]]):
     >>> reader = ndd.readers.Video(filenames=path, sequence_length=3, step=1, enable_frame_num="sequence")
     >>> for videos, numbers in reader.next_epoch(batch_size=2):
     ...     print(videos.origin.names, videos.layout, videos.shape, numbers.tolist())
+    ['walk.avi#0', 'walk.avi#1'] FHWC [(3, 16, 32, 3), (3, 16, 32, 3)] [[0, 1, 2], [1, 2, 3]]
+    ['walk.avi#2'] FHWC [(3, 16, 32, 3)] [[2, 3, 4]]
     """
 
     _operator: ClassVar[str] = "readers.Video"
@@ -174,7 +176,7 @@ class Video(Stored[Clips, tuple[Batch, ...]]):
         self._start(
             first,
             Source.checked(operator, *source),
-            Form.checked(operator, form[0], form[1], form[2], padding),
+            Form.checked(operator, form[0], form[1], form[2], padding, behind=False),
             Rounding(not wide, wide, in_frames),
             beside,
             common,
@@ -367,6 +369,8 @@ class VideoResize(Video):
         subpixel_scale: Whether the region is adjusted to rounded sizes.
         channels: 3.
         additional_decode_surfaces: Makes no difference.
+        minibatch_size: Makes no difference.
+        temp_buffer_hint: Makes no difference.
 
     Raises:
         ArgumentError: An argument is wrong, or no video is long enough.
@@ -419,8 +423,12 @@ class VideoResize(Video):
         subpixel_scale: bool | None = None,
         channels: int | None = 3,
         additional_decode_surfaces: int | None = 2,
+        minibatch_size: int | None = 32,
+        temp_buffer_hint: int | None = 0,
         **common: Unpack[Common],
     ) -> None:
+        for hint, number in (("minibatch_size", minibatch_size), ("temp_buffer_hint", temp_buffer_hint)):
+            natural(self._operator, hint, number or 0)
         given = locals()
         self._resizing = {name: given[name] for name in _RESIZE if given[name] is not None}
         self._begin(
