@@ -252,7 +252,7 @@ def test_what_needs_a_batch_cannot_be_asked_for_where_it_is_made(ask, depth):
         return 1
 
     with Pipeline(function=one, batch_size=3, prefetch_queue_depth=depth) as pipe:
-        with pytest.raises(RuntimeError, match="in its own function"):
+        with pytest.raises(RuntimeError, match="its own function, which makes the batch, cannot ask"):
             pipe.run()
         assert pipe.run()[0].tolist() == [1, 1, 1]
 

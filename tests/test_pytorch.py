@@ -1490,7 +1490,7 @@ def test_names_of_dali_are_those_of_here_or_say_what_there_is():
 
     for name in ("GenericIterator", "ClassificationIterator", "RaggedIterator"):
         assert getattr(ours, f"DALI{name}") is getattr(ours, name)
-    for name in ("LoaderEvaluator", "experimental"):
+    for name in ("DALIProxy", "experimental"):
         with pytest.raises(AttributeError, match=rf"dynamic\.pytorch has no '{name}'\. [A-Z].*\.$"):
             getattr(ours, name)
 

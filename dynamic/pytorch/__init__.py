@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import fn as fn
 from . import nodes as nodes
+from ._evaluator import LoaderEvaluator as LoaderEvaluator
 from ._feed import feed_ndarray as feed_ndarray
 from ._feed import to_torch_tensor as to_torch_tensor
 from ._iterator import ClassificationIterator as ClassificationIterator
@@ -27,6 +28,7 @@ __all__ = [
     "GenericIterator",
     "LastBatchPolicy",
     "Loader",
+    "LoaderEvaluator",
     "RaggedIterator",
     "TorchPythonFunction",
     "feed_ndarray",
@@ -37,7 +39,6 @@ _INSTEAD = {
     "DALIDataLoader": _EAGER,
     "DALIProxy": _EAGER,
     "DataLoader": "Loader is torch's DataLoader with an exact state.",
-    "LoaderEvaluator": "To time a loader, loop over it under dynamic.measure.",
     "experimental": _EAGER,
 }  #: replacements for DALI's names that are not here
 
