@@ -57,6 +57,7 @@ KNOWN = {
     "slice": "fills are cut off and wrap around in DALI",
     "erase": "fills are cut off and wrap around in DALI",
     "cast": "DALI rounds halves to float16 away from zero",
+    "audio_resample": "int32 beyond 24 bits: DALI computes in float32",
     "laplacian": "int32 beyond 24 bits: DALI computes in float32",
 }
 
