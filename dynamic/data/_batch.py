@@ -92,13 +92,19 @@ class Batch(Data):
 
     @staticmethod
     def broadcast(sample: Any, batch_size: int, device: DeviceLike = None, dtype: DTypeLike = None) -> Batch:
-        """A Batch that holds one sample `batch_size` times; all samples share its memory.
+        """Repeat one sample `batch_size` times. All samples share its memory.
 
         Args:
             sample: A Tensor, or anything that `as_tensor` takes.
             batch_size: Number of samples, 0 or more.
-            device: Where to; by default where the sample is.
+            device: The device of the Batch; by default that of the sample.
             dtype: Element type to convert to.
+
+        Returns:
+            A Batch of equal samples.
+
+        Raises:
+            ArgumentError: The sample is a Batch, or the number is below 0.
 
         >>> ndd.Batch.broadcast([1, 2], 3).shape
         [(2,), (2,), (2,)]
@@ -111,14 +117,14 @@ class Batch(Data):
 
     @property
     def whole(self) -> Array | None:
-        """The (N, ...) array that holds all samples, where there is one, ready on the current stream."""
+        """The (N, ...) array of all samples, if one holds them; else None. It is ready on the current stream."""
         if self._ready is not None:
             self._here()
         return self._whole
 
     @property
     def samples(self) -> Sequence[Array]:
-        """The arrays of the samples: the storage itself, ready on the current stream. Not to be written to."""
+        """The arrays of the samples: the storage itself, ready on the current stream. Do not write to them."""
         if self._ready is not None:
             self._here()
         if self._samples is None:
@@ -149,12 +155,12 @@ class Batch(Data):
 
     @property
     def origin(self) -> Origin | None:
-        """Where the samples came from, if a reader gave them."""
+        """Epoch, ids and names of the samples, if a reader gave them; else None."""
         return self._origin
 
     @property
     def shape(self) -> Shapes:
-        """The extents of each sample; ``shape()``, as in pipelines of DALI, is a Batch of them."""
+        """The extents of each sample: a list of tuples. ``shape()``, as in pipelines of DALI, is a Batch of them."""
         if self._whole is not None:
             return Shapes([self._whole.shape[1:]] * len(self._whole))
         if isinstance(self._samples, Views):
@@ -174,7 +180,7 @@ class Batch(Data):
 
     @property
     def device(self) -> Device:
-        """Where the data is."""
+        """The device of the data: the CPU, or a GPU by number."""
         return Device.CPU if self._ready is None else Device("gpu", self._ready.device_id)
 
     @property
@@ -195,11 +201,35 @@ class Batch(Data):
         return SampleIndexer(self)
 
     def select(self, sample_range: Any) -> Tensor | Batch:
-        """The samples of an index: a Tensor for an integer, a Batch for a slice, list or array; all for ``...``."""
+        """Select samples, also in a pipeline, where brackets index inside them.
+
+        Args:
+            sample_range: An integer; a slice, list or array; or ``...`` for all.
+
+        Returns:
+            A Tensor for an integer, else a Batch.
+
+        Raises:
+            IndexError: There is no such sample, or this is no index.
+
+        >>> ndd.as_batch([[1], [2, 3], [4]]).select([2, 0]).tolist()
+        [[4], [1]]
+        """
         return self if sample_range is Ellipsis else self._selected(sample_range)
 
     def to_device(self, device: DeviceLike, force_copy: bool = False) -> Batch:
-        """The Batch on a device: itself where it is there already and no copy is forced."""
+        """Move the Batch to a device. One that is there already is given back as it is.
+
+        Args:
+            device: "cpu", "gpu", "gpu:1" or a Device.
+            force_copy: Whether to copy also where the data is there already.
+
+        Returns:
+            A Batch of the same samples, layout and origin.
+
+        Raises:
+            DeviceError: This machine has no such device, or no CuPy.
+        """
         target = wanted_device(device)
         if target == self.device and not force_copy:
             return self
@@ -212,44 +242,77 @@ class Batch(Data):
         return Batch(samples, self._layout, origin or self._origin, self._dtype, self._ndim)
 
     def tolist(self) -> list[Any]:
-        """The elements as Python numbers: a list for each sample, or a number where it has no dimensions."""
+        """Return the elements as Python numbers: a list for each sample, or a number if it has no dimensions.
+
+        >>> ndd.as_batch([[1, 2], [3]]).tolist()
+        [[1, 2], [3]]
+        """
         host = self.cpu()
         whole = host.whole
         return [sample.tolist() for sample in host.samples] if whole is None else list(whole.tolist())
 
     def dense(self, pad: bool = False) -> Array:
-        """The samples as one (N, ...) array: the storage itself where it is one.
+        """Return the samples as one (N, ...) array, on their device. Storage that is one array is not copied.
 
         Args:
-            pad: Fill samples that are smaller than the largest with zeros at the end of each dimension.
+            pad: Whether to fill smaller samples with zeros, at the end of each dimension.
+
+        Returns:
+            A NumPy or CuPy array. Do not write to it.
 
         Raises:
-            ValueError: The shapes differ and `pad` is False.
+            ValueError: The shapes differ, and `pad` is False.
+
+        >>> ndd.as_batch([[1, 2], [3]]).dense(pad=True).tolist()
+        [[1, 2], [3, 0]]
         """
         whole = self.whole
         return joined(self.samples, self.shape, self._numpy_dtype, self.ndim, pad=pad) if whole is None else whole
 
     def numpy(self, pad: bool = False) -> NDArray[Any]:
-        """The samples as one NumPy array (N, ...); see `dense`."""
+        """Return the samples as one read-only NumPy array (N, ...).
+
+        Args:
+            pad: Whether to fill smaller samples with zeros, at the end of each dimension.
+
+        Raises:
+            TypeError: The Batch is on a GPU; call ``cpu()`` first.
+            ValueError: The shapes differ, and `pad` is False.
+
+        >>> ndd.as_batch([[1, 2], [3, 4], [5, 6]]).numpy().shape
+        (3, 2)
+        """
         return Tensor(self.dense(pad)).numpy()
 
     def torch(self, copy: bool | None = None, pad: bool = False) -> torch.Tensor:
-        """The samples as one torch tensor (N, ...).
+        """Return the samples as one torch tensor (N, ...), of the same dtype and on the same device.
 
         Args:
-            copy: False shares the memory or raises, True copies, None shares where it can.
-            pad: Fill samples that are smaller than the largest with zeros at the end of each dimension.
+            copy: False shares the memory or raises; True copies; None shares where torch can.
+            pad: Whether to fill smaller samples with zeros, at the end of each dimension.
+
+        Returns:
+            A tensor that shares memory with the Batch, or owns a copy.
 
         Raises:
-            BufferError: `copy` is False and the samples are not one array that torch can share.
-            ValueError: The shapes differ and `pad` is False.
+            ImportError: torch is not installed.
+            BufferError: `copy` is False, and the samples are not one array that torch can share.
+            ValueError: The shapes differ, and `pad` is False.
         """
         if copy is False and self._whole is None:
             raise BufferError("This Batch is not one array; pass copy=None.")
         return torch_tensor(Tensor(self.dense(pad)), copy if self._whole is not None else None)
 
     def cupy(self, pad: bool = False) -> Any:
-        """The samples as one CuPy array (N, ...), ready on the current stream; those on the CPU must move first."""
+        """Return the samples as one CuPy array (N, ...), ready on the current stream.
+
+        Args:
+            pad: Whether to fill smaller samples with zeros, at the end of each dimension.
+
+        Raises:
+            TypeError: The Batch is on the CPU; call ``gpu()`` first.
+            ValueError: The shapes differ, and `pad` is False.
+        """
         return Tensor(self.dense(pad)).cupy()
 
     def __dlpack__(
@@ -268,7 +331,16 @@ class Batch(Data):
         return (1, 0) if self._ready is None else (2, self._ready.device_id)
 
     def jax(self, pad: bool = False) -> jax.Array:
-        """The samples as one array of JAX (N, ...); see `dense` and `Tensor.jax`."""
+        """Return the samples as one array of JAX (N, ...): on the same GPU, or from the CPU on JAX's default device.
+
+        Args:
+            pad: Whether to fill smaller samples with zeros, at the end of each dimension.
+
+        Raises:
+            ImportError: JAX is not installed.
+            ArgumentError: The dtype has 64 bits, and ``jax_enable_x64`` is not set.
+            ValueError: The shapes differ, and `pad` is False.
+        """
         return jax_array(Tensor(self.dense(pad)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
@@ -429,10 +501,13 @@ class TensorList(Sequence[Tensor]):
         return list(self)
 
     def as_batch(self, copy: bool = False) -> Batch:
-        """The Tensors as a Batch.
+        """Return the Tensors as a Batch.
 
         Args:
-            copy: Give it memory of its own.
+            copy: Whether to give it memory of its own.
+
+        Returns:
+            A Batch of these samples, over their memory unless `copy` is True.
         """
         return self._batch.to_device(self._batch.device, force_copy=copy)
 

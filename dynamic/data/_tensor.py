@@ -79,7 +79,7 @@ class Tensor(Data):
 
     @property
     def array(self) -> Array:
-        """The storage, a numpy.ndarray or, ready on the current stream, a cupy.ndarray. Not to be written to."""
+        """The storage: a numpy.ndarray, or a cupy.ndarray that is ready on the current stream. Do not write to it."""
         if self._ready is not None:
             self._ready.here(self._array)
         return self._array
@@ -91,12 +91,12 @@ class Tensor(Data):
 
     @property
     def origin(self) -> Origin | None:
-        """Where the sample came from, if a reader gave it."""
+        """Epoch, id and name of the sample, if a reader gave it; else None."""
         return self._origin
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents."""
+        """The extent of each dimension, a tuple of integers."""
         shape: tuple[int, ...] = self._array.shape
         return shape
 
@@ -127,21 +127,42 @@ class Tensor(Data):
 
     @property
     def device(self) -> Device:
-        """Where the data is."""
+        """The device of the data: the CPU, or a GPU by number."""
         return device_of(self._array)
 
     def to_device(self, device: DeviceLike, force_copy: bool = False) -> Tensor:
-        """The Tensor on a device: itself where it is there already and no copy is forced."""
+        """Move the Tensor to a device. One that is there already is given back as it is.
+
+        Args:
+            device: "cpu", "gpu", "gpu:1" or a Device.
+            force_copy: Whether to copy also where the data is there already.
+
+        Returns:
+            A Tensor of the same elements, layout and origin.
+
+        Raises:
+            DeviceError: This machine has no such device, or no CuPy.
+
+        >>> t = ndd.as_tensor([1, 2])
+        >>> t.to_device("cpu") is t, t.to_device("cpu", force_copy=True) is t
+        (True, False)
+        """
         target = wanted_device(device)
         if target == self.device and not force_copy:
             return self
         return Tensor(moved(self.array, target), self._layout, self._origin)
 
     def item(self) -> bool | int | float:
-        """The only element as a Python number.
+        """Return the only element as a Python number, from any number of dimensions.
+
+        Returns:
+            A bool, an int or a float.
 
         Raises:
             ValueError: There are more elements, or none.
+
+        >>> ndd.as_tensor([[7]]).item()
+        7
         """
         if self.size != 1:
             raise ValueError(f"Tensor has {self.size} elements, expected 1")
@@ -149,39 +170,63 @@ class Tensor(Data):
         return value
 
     def tolist(self) -> Any:
-        """The elements as Python numbers in nested lists."""
+        """Return the elements as Python numbers in nested lists; one number if there are no dimensions.
+
+        >>> ndd.as_tensor([[1, 2], [3, 4]]).tolist()
+        [[1, 2], [3, 4]]
+        """
         return host(self).tolist()
 
     def numpy(self) -> NDArray[Any]:
-        """A read-only NumPy array over the same memory; a Tensor on a GPU must move first.
+        """Return a read-only NumPy array over the same memory. ``numpy.array(tensor)`` makes a writable copy.
 
-        ``numpy.array(tensor)`` makes a copy, which may be written to.
+        Returns:
+            An array of the same shape and dtype.
+
+        Raises:
+            TypeError: The Tensor is on a GPU; call ``cpu()`` first.
+
+        >>> t = ndd.as_tensor(numpy.zeros((2, 3)))
+        >>> t.numpy().shape, t.numpy().flags.writeable
+        ((2, 3), False)
         """
         return self.__array__()
 
     def torch(self, copy: bool | None = None) -> torch.Tensor:
-        """A torch tensor of the elements.
+        """Return a torch tensor of the same shape, dtype and device.
 
         Args:
-            copy: False shares the memory or raises, True copies, None shares where torch can: it cannot represent
+            copy: False shares the memory or raises; True copies; None shares where torch can. It cannot represent
                 read-only memory, negative strides, or strides of parts of an element.
 
+        Returns:
+            A tensor that shares memory with this one, or owns a copy.
+
         Raises:
+            ImportError: torch is not installed.
             BufferError: `copy` is False and the memory cannot be shared.
         """
         return torch_tensor(self, copy)
 
     def cupy(self) -> Any:
-        """A CuPy array over the same memory, ready on the current stream; a Tensor on the CPU must move first."""
+        """Return a CuPy array over the same memory, ready on the current stream.
+
+        Raises:
+            TypeError: The Tensor is on the CPU; call ``gpu()`` first.
+        """
         if self._ready is None:
             raise TypeError("This Tensor is on the CPU; move it with .gpu() first.")
         return self.array
 
     def jax(self) -> jax.Array:
-        """The elements as an array of JAX, on the GPU where they are there, else on JAX's default device.
+        """Return an array of JAX: on the same GPU, or from the CPU on JAX's default device.
+
+        Returns:
+            An array of the same shape and dtype.
 
         Raises:
-            ArgumentError: The dtype has 64 bits, which JAX would halve without a word unless ``jax_enable_x64`` is set.
+            ImportError: JAX is not installed.
+            ArgumentError: The dtype has 64 bits, and ``jax_enable_x64`` is not set: JAX would halve it in silence.
         """
         return jax_array(self)
 

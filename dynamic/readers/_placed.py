@@ -192,26 +192,26 @@ class Placed(ABC):
 
     @property
     def epoch(self) -> int:
-        """The epoch that `next_epoch` goes on with or begins, 0, 1, 2 ...: ``range(reader.epoch, epochs)``.
+        """The epoch of the next batch, from 0 on: loop over ``range(reader.epoch, epochs)``.
 
-        After the last batch of an epoch it is the next one. A state that is taken there still tells the epoch of that
-        batch, of which a reader that is restored from it has no more batches.
+        After the last batch of an epoch it is the next one. A state taken there still has the epoch of that batch: a
+        reader that resumes from it finds no more batches in that epoch.
         """
         progress = self._progress
         return progress.place.epoch + progress.over
 
     @property
     def position(self) -> int:
-        """How many samples of the epoch have been given, to all shards together."""
+        """The number of samples that all shards together have taken from the epoch."""
         progress = self._progress
         return 0 if progress.over else progress.place.position
 
     @property
     def skipped(self) -> list[Failure]:
-        """The samples of this epoch that could not be read and were skipped, or replaced by others, by this shard.
+        """The unreadable samples of this epoch that this shard has skipped or replaced, with reasons.
 
-        `Failure.index` is the sample's number in the listing. Samples skipped before a state was taken are listed as
-        such.
+        `Failure.index` is the sample's number in the listing. After a resume, samples from before the state are listed
+        without their reason.
         """
         return list(self._progress.skipped.values())
 
@@ -219,8 +219,16 @@ class Placed(ABC):
         """Go to a place.
 
         Args:
-            position: How many samples of the epoch all shards together have been given: 0 to the number of samples.
+            position: The number of samples that all shards together have taken, 0 to the size of an epoch.
             epoch: The epoch, 0 to 2**64 - 1; by default this one.
+
+        Raises:
+            ArgumentError: There is no such place.
+
+        >>> reader = ndd.readers.Map(dataset=list(range(10)))
+        >>> reader.seek(6)
+        >>> reader(batch_size=2)[0].tolist()
+        [6, 7]
         """
         operator = f"{self._operator}.seek"
         with self._lock:
@@ -230,26 +238,42 @@ class Placed(ABC):
             self._go_to(place._replace(position=position), Tally(), {})
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the start of an epoch, unless the reader is in it already: as of samplers of PyTorch.
+        """Go to the start of an epoch, as samplers of PyTorch do. A reader that is in it stays in place.
 
         Args:
-            epoch: 0 to 2**64 - 1.
+            epoch: The epoch, 0 to 2**64 - 1.
+
+        Raises:
+            ArgumentError: There is no such epoch.
+
+        >>> reader = ndd.readers.Map(dataset=list(range(10)))
+        >>> reader.set_epoch(3)
+        >>> reader(batch_size=2)[0].origin.epoch
+        3
         """
         if natural(f"{self._operator}.set_epoch", "epoch", epoch, 0, MOST_COUNTED) != self.epoch:
             self.seek(0, epoch)
 
     def explain(self, sample: int | str, epoch: int | None = None) -> Explanation:
-        """Tell where a sample is in an epoch; of one that comes several times, where it comes first.
+        """Find a sample in an epoch. Of a sample that comes several times, it is the first time.
 
-        With keyed draws its crops and angles can be told too: ``rng.keyed([explanation.id], epoch)["angle"]``.
+        ``rng.keyed([explanation.id], epoch)["angle"]`` gives its keyed draws.
 
         Args:
             sample: Its name (a path relative to the root) or its id, an integer or 16 hexadecimal digits. The ids in
-                ``batch.origin`` tell the times apart that a sample comes in an epoch.
+                ``batch.origin`` tell repetitions of a sample apart.
             epoch: The epoch; by default this one.
+
+        Returns:
+            Name, id, epoch, place in the order, and the shard that it comes on. Printed, it is a sentence.
 
         Raises:
             ArgumentError: There is no such sample, or it does not come in the epoch.
+
+        >>> reader = ndd.readers.Map(dataset=[{"id": f"photo-{i}"} for i in range(9)], outputs=["id"], key="id",
+        ...                          random_shuffle=True, num_shards=2)
+        >>> print(reader.explain("photo-4"))  # doctest: +ELLIPSIS
+        'photo-4' (id ...) has place ... in epoch 0 and comes on shard ...
         """
         operator = f"{self._operator}.explain"
         here = self._place
@@ -268,14 +292,19 @@ class Placed(ABC):
         return Explanation(self._names([number])[0], drawn, epoch, place, given, shard, times)
 
     def counts(self, epoch: int | None = None) -> dict[str, int]:
-        """How often each sample comes in an epoch, on all shards together.
+        """Count how often each sample comes in an epoch, on all shards together.
 
         Args:
-            epoch: The epoch; by default this one.
+            epoch: The epoch, 0 to 2**64 - 1; by default this one.
 
         Returns:
-            The number of times by the name of each sample, 0 for those that do not come. Without weights it is 1, but
-            for names that are listed more than once.
+            The count by name, 0 for samples that do not come. Without weights it is 1, but for names that are listed
+            more than once.
+
+        >>> reader = ndd.readers.Map(dataset=["a", "b", "c"], weights=[2, 1, 0], num_samples=100, seed=1)
+        >>> counts = reader.counts()
+        >>> sum(counts.values()), counts["0"] > counts["1"], counts["2"]
+        (100, True, 0)
         """
         here = self._place
         if epoch is None:
@@ -354,14 +383,19 @@ class Placed(ABC):
         return int(found[0]), None
 
     def get_state(self) -> State:
-        """The place, and the data and order that it is in; taken at any time, also before the first batch.
+        """Return the place, with its data and order, as JSON values. Take it at any time.
 
         Returns:
-            JSON values, listed in docs/checkpoints.md: the place ("epoch", "position", "last"), the order ("shuffle",
-            "seed", "dealt"), the fingerprint of the data set ("samples", "names", "labels", "sized", "sizes",
-            "contents", "whole", "sketch"), and the tallies of this shard in the epoch ("given", "skipped"), in which
-            alone the states of shards differ. With a selection "listed", and with weights "weights", "replacement" and
-            "expected".
+            A dict of about a kilobyte, listed in docs/checkpoints.md: the place ("epoch", "position", "last"), the
+            order ("shuffle", "seed", "dealt"), digests of the data set ("samples", "names", "labels", "sized", "sizes",
+            "contents", "whole", "sketch"), and tallies of this shard ("given", "skipped"). Only the tallies differ
+            between shards. A selection adds "listed"; weights add "weights", "replacement" and "expected".
+
+        >>> reader = ndd.readers.Map(dataset=list(range(10)))
+        >>> _ = reader(batch_size=4)
+        >>> state = reader.get_state()
+        >>> state["epoch"], state["position"], state["samples"]
+        (0, 4, 10)
         """
         return self._state_at(self._progress)  # no lock: others may take long to read a batch
 
@@ -409,19 +443,25 @@ class Placed(ABC):
         return found
 
     def set_state(self, state: State, *, on_mismatch: OnMismatch | None = None) -> None:
-        """Return to the place of a state, at any time, also of a reader that has been used.
+        """Return to the place of a state. The reader may be new or used; after an error it stays as it was.
 
         Args:
-            state: A result of `get_state` of this or another reader of the same data in the same order. The number of
-                shards and the batch size may differ.
-            on_mismatch: The treatment of a state of other data or of another order; by default that which the reader
-                was made with.
+            state: A result of `get_state`, of a reader of the same data in the same order. The number of shards and the
+                batch size may differ.
+            on_mismatch: The treatment of a state of other data or of another order: "raise", "warn" or "adapt"; by
+                default the argument of the reader.
 
         Raises:
-            StateMismatch: The state is of another data set or order, or does not let the rest of the epoch be told; the
-                message lists the differences.
+            StateMismatch: The state is of another data set or order; the message lists the differences. With "adapt":
+                the rest of the epoch cannot be told.
             StateError: The state is not one of a reader.
-                After either error the reader is as it was.
+
+        >>> reader = ndd.readers.Map(dataset=list(range(10)))
+        >>> _ = reader(batch_size=4)
+        >>> later = ndd.readers.Map(dataset=list(range(10)))
+        >>> later.set_state(reader.get_state())
+        >>> later(batch_size=3)[0].tolist()
+        [4, 5, 6]
         """
         with self._lock:
             known = checked(self._operator, untold(state))
@@ -436,7 +476,7 @@ class Placed(ABC):
     state_dict = get_state
 
     def load_state_dict(self, state_dict: State) -> None:
-        """The same as `set_state`, under the name that torch users expect."""
+        """Return to the place of a state, as `set_state`: the name of PyTorch."""
         self.set_state(state_dict)
 
     def _way_back(self) -> Callable[[], None]:

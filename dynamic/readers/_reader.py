@@ -181,26 +181,39 @@ class Reader(Placed, Generic[G]):
         ctx: Any = None,  # noqa: ARG002
         capture: bool | None = False,
     ) -> Epoch[Any]:
-        """Iterate over the rest of the current epoch, or over the next where this one's last batch was given.
+        """Iterate over the rest of the current epoch; after its last batch, over the next epoch.
 
-        The place is the reader's, not the iterator's: an iterator that is left early leaves the reader where it got to,
-        and several of them share the samples of the epoch out among themselves. An iterator belongs to the epoch in
-        which it is first asked for a batch or its length, and ends when the reader goes to another. After an error that
-        a sample cannot be read, the next step tries the same samples again.
+        The place belongs to the reader. If you leave a loop early, the next one goes on there, and two iterators share
+        the samples of the epoch. An iterator belongs to the epoch of its first batch, and ends when the reader goes to
+        another. After a sample that cannot be read, the next step tries the same samples again.
 
-        A loop may end by StopIteration, at the ``len``, or by a ``break`` at the last batch: the next one has the next
-        epoch. A reader that is restored to the place after a last batch has an empty rest of that epoch first, so that
-        a loop over epochs that goes on there counts right.
+        A loop may end by itself, at its ``len``, or by a ``break`` at the last batch: the next loop has the next epoch.
+        A reader that resumes after a last batch finds that epoch empty once, so loops over epochs count right.
 
         Args:
-            batch_size: Samples in a batch; by default `max_batch_size`, and where that is not given either, the
-                iterator gives single samples as Tensors.
+            batch_size: Samples in a batch, at least 1; by default `max_batch_size`. Without both, steps give single
+                samples as Tensors.
             ctx: Kept for scripts written for DALI.
             capture: Makes no difference: nothing runs ahead of a loop.
 
         Returns:
-            An iterator over tuples of Batches (or Tensors; of `TFRecord` dicts of them), whose ``len`` is the number of
+            An iterator over tuples of Batches (or of Tensors; `TFRecord` gives dicts). Its ``len`` is the number of
             steps that are left.
+
+        Raises:
+            ArgumentError: The batch size is below 1 or above `max_batch_size`; or another shard has another order.
+            DataError: Samples cannot be read; it names all of the batch. The reader stays in place.
+
+        >>> reader = ndd.readers.Map(dataset=list(range(5)))
+        >>> for epoch in range(reader.epoch, 2):
+        ...     for (numbers,) in reader.next_epoch(batch_size=2):
+        ...         print(epoch, numbers.tolist())
+        0 [0, 1]
+        0 [2, 3]
+        0 [4]
+        1 [0, 1]
+        1 [2, 3]
+        1 [4]
         """
         flag(f"{self._operator}.next_epoch", "capture", capture)
         return Epoch(self, self._batch_size("next_epoch", batch_size))
@@ -210,7 +223,22 @@ class Reader(Placed, Generic[G]):
     @overload
     def __call__(self, batch_size: None = None) -> Any: ...
     def __call__(self, batch_size: int | None = None) -> Any:
-        """Read the next batch, of the next epoch where this one has no more; see `next_epoch`."""
+        """Read the next batch, from the next epoch where this one has no more.
+
+        Args:
+            batch_size: Samples in a batch, as of `next_epoch`.
+
+        Returns:
+            A tuple of Batches, or of Tensors without a batch size; `TFRecord` gives a dict.
+
+        Raises:
+            ArgumentError: The batch size is out of range, or no batch is left for this shard in any epoch.
+            DataError: Samples cannot be read. The reader stays in place.
+
+        >>> reader = ndd.readers.Map(dataset=list(range(3)))
+        >>> [reader(batch_size=2)[0].tolist() for _ in range(3)]
+        [[0, 1], [2], [0, 1]]
+        """
         size = self._batch_size("__call__", batch_size)
 
         def step(progress: Progress) -> tuple[G, Progress]:
@@ -270,14 +298,19 @@ class Reader(Placed, Generic[G]):
         return True
 
     def get_metadata(self, batch_size: int | None = None) -> dict[str, int]:
-        """The size of an epoch and how it is divided.
+        """The size of an epoch and its division, as in DALI.
 
         Args:
             batch_size: Makes no difference.
 
         Returns:
-            "epoch_size" (samples of all shards), "epoch_size_padded" (the same, made a multiple of the number of shards
-            where the last batch is padded), "number_of_shards", "shard_id", "pad_last_batch" and "stick_to_shard".
+            A dict of integers: "epoch_size" (samples of all shards), "epoch_size_padded" (the next multiple of the
+            number of shards, if the last batch is padded), "number_of_shards", "shard_id", "pad_last_batch" and
+            "stick_to_shard".
+
+        >>> reader = ndd.readers.Map(dataset=list(range(5)), num_shards=2, last_batch="pad")
+        >>> reader.get_metadata()["epoch_size"], reader.get_metadata()["epoch_size_padded"]
+        (5, 6)
         """
         self._batch_size("get_metadata", batch_size)
         n, shards, pad = self._count, self._num_shards, self._last_batch == "pad"
@@ -295,13 +328,21 @@ class Reader(Placed, Generic[G]):
     @overload
     def peek(self, batch_size: None = None) -> Any: ...
     def peek(self, batch_size: int | None = None) -> Any:
-        """Read the next batch of this epoch and stay.
+        """Read the next batch of this epoch, and stay in place.
 
         Args:
-            batch_size: As of `next_epoch`.
+            batch_size: Samples in a batch, as of `next_epoch`.
+
+        Returns:
+            The outputs that the next step gives.
 
         Raises:
             IndexError: The epoch has no more batches for this shard.
+            DataError: Samples cannot be read.
+
+        >>> reader = ndd.readers.Map(dataset=list(range(5)))
+        >>> reader.peek(2)[0].tolist(), reader(2)[0].tolist()
+        ([0, 1], [0, 1])
         """
         size = self._batch_size("peek", batch_size)
         self._compare_order()
@@ -377,19 +418,27 @@ class Reader(Placed, Generic[G]):
         return Progress(place, more, None, failed)
 
     def partners(self, draws: Any, /) -> Any:
-        """Read a sample for each of some samples, drawn from all of the data set: for `mixup` and `cutmix`.
+        """Read a random partner for each sample of a batch, from the whole data set: for `mixup` and `cutmix`.
 
-        The place stays. A sample is drawn by its number in the order of the epoch, for the sample that it is a partner
-        of: neither batch sizes nor shards change it. Partners are chosen and weighted as samples are, by `where` and
-        `weights`. Now and then a sample is its own partner.
+        The reader stays in place. The partner of a sample does not depend on batch sizes and shards. `where` and
+        `weights` choose partners as they choose samples. Now and then a sample is its own partner.
 
         Args:
-            draws: Those of `random.RNG.keyed`, such as ``rng.keyed(jpegs)["partners"]``. They say which samples, and in
-                which epoch.
+            draws: Keyed draws of the batch, such as ``rng.keyed(jpegs)["partners"]``.
 
         Returns:
-            Outputs as of a batch, with the names and ids of the partners, so that draws that are keyed to them are
-            theirs. One that cannot be read is replaced by the next one, unless `on_error` is "raise".
+            Outputs as of a batch of as many samples, with the names and ids of the partners. A partner that cannot be
+            read is replaced by the next one, unless `on_error` is "raise".
+
+        Raises:
+            ArgumentError: These are no keyed draws, or the reader has no samples.
+            DataError: A partner cannot be read, and `on_error` is "raise".
+
+        >>> reader = ndd.readers.Map(dataset=list(range(100)))
+        >>> (numbers,) = reader(batch_size=3)
+        >>> (others,) = reader.partners(ndd.random.RNG(seed=1).keyed(numbers)["partners"])
+        >>> others.shape, reader.position
+        ([(), (), ()], 3)
         """
         operator = f"{self._operator}.partners"
         if not hasattr(draws, "draw") or not hasattr(draws, "epoch"):
