@@ -258,6 +258,8 @@ def converted(path: Path, folder: Path) -> str:
                 picture = folder / f"{path.stem}-{len(parts)}.jpg"
                 picture.write_bytes(b64decode(data["image/jpeg"]))
                 parts.append(f"![the result]({picture.name})")
+            elif "text/html" in data:
+                parts.append(f"```{{raw}} html\n{''.join(data['text/html'])}\n```")
             else:
                 text = "".join(output.get("text") or data["text/plain"]).rstrip()
                 parts.append(f"```{{code-block}} text\n:class: output\n\n{text}\n```")
