@@ -83,7 +83,7 @@ class Checkpoint:
         self._complete = self._loaded = False
 
     def register(self, op: Stateful, name: str | None = None) -> str:
-        """Add an object. A state of its name that was loaded, or set, is given to it at once.
+        """Add an object. If a state of its name was loaded or set, the object gets it at once.
 
         Args:
             op: A reader, an RNG, or anything with `get_state` and `set_state`.
@@ -131,11 +131,17 @@ class Checkpoint:
         return name
 
     def collect(self) -> None:
-        """Take the states of all objects.
+        """Take the states of all registered objects.
 
         Raises:
             RuntimeError: There are states of objects that are not registered.
             StateError: A state is not plain JSON; the states that are here stay.
+
+        >>> states = ndd.checkpoint.Checkpoint()
+        >>> _ = states.register(ndd.random.RNG(seed=5), "rng")
+        >>> states.collect()
+        >>> states.get_state("rng")["algorithm"]
+        'philox4x32-10'
         """
         self._refuse_states_without_objects()
         self._entries = collected(self._objects)
@@ -143,9 +149,7 @@ class Checkpoint:
         self._complete, self._loaded = True, False
 
     def restore(self) -> None:
-        """Give all objects the states that are here, whether they had them before or not: all of them or none.
-
-        Without any state this does nothing.
+        """Give all objects their states: all of them, or none after an error. Without any state this does nothing.
 
         Raises:
             RuntimeError: There are states without objects, or objects without states.
@@ -166,7 +170,10 @@ class Checkpoint:
             raise RuntimeError(f"The states of {extra} have no objects. Register those, or call clear() first.")
 
     def get_state(self, name: str) -> JSON:
-        """A copy of the state under a name, or None if its object is there but no state.
+        """Return a copy of the state under a name.
+
+        Returns:
+            JSON values; None if there is an object of that name, but no state.
 
         Raises:
             KeyError: There is nothing of that name.
@@ -176,7 +183,7 @@ class Checkpoint:
         return copy.deepcopy(self._entries[name].state) if name in self._entries else None
 
     def set_state(self, name: str, value: JSON, op_type: type | str | None = None) -> None:
-        """Put a state under a name; `restore`, or registering an object of that name, gives it to the object.
+        """Put a state under a name. The object gets it by `restore`, or when it is registered.
 
         Args:
             name: A name of an object that is registered or will be.
@@ -196,7 +203,10 @@ class Checkpoint:
         self._pending.add(str(name))
 
     def serialize(self) -> str:
-        """The text of the file that `save` would write.
+        """Return the text of the file that `save` would write.
+
+        Returns:
+            JSON in ASCII.
 
         Raises:
             RuntimeError: There are no states.
@@ -211,8 +221,19 @@ class Checkpoint:
     def deserialize(self, data: str) -> None:
         """Take the states from the text of a checkpoint, for objects that will be registered.
 
+        Args:
+            data: A text of `serialize`, or of a file.
+
         Raises:
+            ArgumentError: This is not a str.
             StateError: The text is damaged, or is no checkpoint; the states that are here stay.
+
+        >>> states, later = ndd.checkpoint.Checkpoint(), ndd.checkpoint.Checkpoint()
+        >>> _ = states.register(ndd.random.RNG(seed=5), "rng")
+        >>> states.collect()
+        >>> later.deserialize(states.serialize())
+        >>> later.state_names
+        ('rng',)
         """
         if not isinstance(data, str):
             raise ArgumentError("Checkpoint.deserialize", "data", "a str from serialize()", shown(data))

@@ -27,8 +27,8 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **objects: Stateful) 
     The file is whole at any time: after a crash, or loss of power, it is the old one or the new one.
 
     Args:
-        path: The file; one that is there is replaced. With ``{seq}`` or ``{seq:04d}`` in its last part, the next free
-            number is put for it, and no file is replaced. Folders that are missing are made.
+        path: The file; an old one is replaced. In its last part ``{seq}`` or ``{seq:04d}`` becomes the next free
+            number, and no file is replaced. Missing folders are made.
         objects: Objects with a state: readers, RNGs, anything with `get_state` and `set_state`.
 
     Returns:
@@ -36,8 +36,8 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **objects: Stateful) 
 
     Raises:
         ArgumentError: An object has no state, or none was given.
-        StateError: A state holds something that JSON does not bring back as it was.
-        OSError: The file cannot be written; one that was there is as it was.
+        StateError: A state holds a value that JSON does not keep.
+        OSError: The file cannot be written; an old one stays as it was.
 
     >>> import pathlib, tempfile
     >>> root = pathlib.Path(tempfile.mkdtemp())
@@ -54,17 +54,26 @@ def save(path: str | os.PathLike[str], /, *unnamed: Never, **objects: Stateful) 
 
 
 def load(path: str | os.PathLike[str], /, *unnamed: Never, **objects: Stateful) -> None:
-    """Return objects to the states in a file: all of them, or none if there is an error.
+    """Return objects to the states in a file: all of them, or none after an error.
 
     Args:
-        path: A file that `save` wrote, or DALI's `Checkpoint` in its dynamic mode, whose RNGs go on here.
-        objects: The objects, under the names that they were saved by; new ones, or ones that have been used.
+        path: A file that `save` wrote; or a checkpoint of DALI's dynamic mode, whose RNGs go on here.
+        objects: The objects, under the names that they were saved by. They may be new or used.
 
     Raises:
         ArgumentError: An object has no state, or none was given.
         StateError: The file is damaged or no checkpoint, it has other names or types, or a state does not fit its
             object.
         FileNotFoundError: There is no such file.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.json"
+    >>> rng = ndd.random.RNG(seed=5)
+    >>> _ = ndd.checkpoint.save(path, rng=rng)
+    >>> word = rng()
+    >>> ndd.checkpoint.load(path, rng=rng)
+    >>> rng() == word
+    True
     """
     _check("load", unnamed, objects)
     refuse_address("checkpoint.load", "path", os.fsdecode(path))

@@ -24,18 +24,18 @@ _OPERATOR = "jax.Loader"
 
 
 def as_jax(data: Batch | Tensor, *, pad: bool = False) -> jax.Array:
-    """The samples as one array of JAX, (N, ...), or the elements of a Tensor: ``data.jax()`` as a function.
+    """Return an array of JAX: (N, ...) of a Batch, or the elements of a Tensor. It is ``data.jax()`` as a function.
 
     Args:
         data: A Batch or a Tensor.
-        pad: Fill samples that are smaller than the largest with zeros at the end of each dimension.
+        pad: Whether to fill smaller samples with zeros, at the end of each dimension.
 
     Returns:
         An array of the same dtype on JAX's default device, or on the GPU where the data is.
 
     Raises:
-        ArgumentError: The dtype has 64 bits, which JAX would halve without a word unless ``jax_enable_x64`` is set.
-        ValueError: The shapes differ and `pad` is False.
+        ArgumentError: The dtype has 64 bits, and ``jax_enable_x64`` is not set: JAX would halve it in silence.
+        ValueError: The shapes differ, and `pad` is False.
     """
     if not isinstance(data, (Batch, Tensor)):
         raise ArgumentError("jax.as_jax", "data", "a Batch or a Tensor", shown(data))
@@ -45,8 +45,8 @@ def as_jax(data: Batch | Tensor, *, pad: bool = False) -> jax.Array:
 class Loader(Resumable):
     """Batches of a reader or a pipeline as dicts of JAX arrays, made ahead by a thread, with an exact state.
 
-    The state is that after the batch which was taken last: JSON, which Orbax saves beside the weights. A run goes on
-    with another number of processes or samples per batch, and gives every sample that is left of the epoch once. ::
+    The state after the batch taken last is JSON, which Orbax saves beside the weights. A run goes on with another
+    number of processes or samples per batch, and gives every sample that is left of the epoch once. ::
 
         reader = ndd.readers.File(file_root="photos", random_shuffle=True, seed=7, last_batch="drop")
         loader = Loader(reader, step, batch_size=64, sharding=NamedSharding(mesh, PartitionSpec("data")))
@@ -59,15 +59,15 @@ class Loader(Resumable):
 
     Args:
         source: A reader, or a function without arguments that makes a reader or a `Pipeline`.
-        step: Applied to each batch, in the thread: called with the outputs, it returns a Batch, a tuple, or a dict of
-            them, whose keys are then the names.
+        step: A function of the outputs, called in the thread. It returns a Batch, a tuple, or a dict, whose keys are
+            the names.
         batch_size: Samples in a batch of a reader; by default its `max_batch_size`.
         output_map: A name for each output.
-        dynamic_shape: Fill samples that are smaller than the largest of the batch with zeros at the end of each
-            dimension; without it such an output is an error.
+        dynamic_shape: Whether to fill smaller samples with zeros, at the end of each dimension; else samples of
+            different shapes are an error.
         sharding: A `jax.sharding.Sharding` of the global batch, of which the batch here is this process's part; by
             default an array is on JAX's default device.
-        depth: How many batches are made ahead; with 0 there is no thread.
+        depth: The number of batches that are made ahead; with 0 there is no thread.
 
     Raises:
         ArgumentError: An argument is wrong.

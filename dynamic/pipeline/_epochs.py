@@ -305,7 +305,7 @@ class Resumable:
         self._states, self._begun = self._epochs.first, False
 
     def __len__(self) -> int:
-        """How many batches a whole epoch has, on the shard that has most.
+        """Return the number of batches of a whole epoch, on the shard that has most.
 
         Raises:
             TypeError: The first source of a pipeline is not a reader.
@@ -317,7 +317,7 @@ class Resumable:
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch that the next `iter` begins, or goes on with: ``range(loader.epoch, epochs)``."""
+        """The epoch of the next `iter`, from 0 on: loop over ``range(loader.epoch, epochs)``."""
         return self._epochs.epoch(self._next())
 
     def _next(self) -> States:
@@ -325,13 +325,14 @@ class Resumable:
         return self._epochs.start(self._states) if self._begun else self._states
 
     def state_dict(self) -> State:
-        """The state after the batch that was taken last, whatever has been made ahead."""
+        """Return the state after the batch taken last, as JSON values. Batches made ahead do not count."""
         return state_of(Place(self._states))
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Let the next `iter` begin after the batch whose state this is.
+        """Let the next `iter` go on after the batch of a state. After a last batch, that is the next epoch.
 
-        After the last batch of an epoch that is the next epoch.
+        Args:
+            state_dict: A result of `state_dict`, of a loader of the same data in the same order.
 
         Raises:
             StateError: This is not a state of a loader.

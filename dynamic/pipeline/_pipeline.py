@@ -118,7 +118,7 @@ class Pipeline(Drawing, Settings):
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch of the first reader that `next_epoch` goes on with or begins, from 0 on."""
+        """The epoch of the next batch of the first reader, from 0 on: loop over ``range(pipe.epoch, epochs)``."""
         return self._course.epoch + (self._course.end is not None)
 
     @staticmethod
@@ -129,17 +129,17 @@ class Pipeline(Drawing, Settings):
 
     @property
     def num_threads(self) -> int:
-        """How many threads operators use."""
+        """The number of threads of operators."""
         return self._context.num_threads
 
     @property
     def prefetch_queue_depth(self) -> int:
-        """How many batches are made ahead."""
+        """The number of batches that are made ahead."""
         return self._course.depth
 
     @property
     def seed(self) -> int:
-        """Of readers and random numbers."""
+        """The seed of readers and random numbers."""
         return self._course.seed
 
     @property
@@ -174,10 +174,10 @@ class Pipeline(Drawing, Settings):
         cuda_stream: Any = None,  # noqa: ARG002 - DALI's
         use_copy_kernel: bool = False,  # noqa: ARG002 - DALI's
     ) -> None:
-        """Give a source that has no function of its own, ``fn.external_source(name="x")``, its next batch.
+        """Give the next batch to a source without a function, ``fn.external_source(name="x")``.
 
-        Each run takes one; several may wait. From the first on nothing is made ahead. A pipeline that goes on from a
-        checkpoint is fed with the batch after the last that was taken.
+        Each run takes one; several may wait. From the first call on nothing is made ahead. After a resume, feed the
+        batch after the one taken last.
 
         Args:
             data_node: The name of the source, or its node in the graph.
@@ -222,16 +222,26 @@ class Pipeline(Drawing, Settings):
         course.fed.put(data_node, given, state.get("iteration", 0), by)
 
     def run(self, cuda_stream: Any = None, **pipeline_inputs: Any) -> Outputs:  # noqa: ARG002 - DALI's
-        """The next batch: the results of the function, as a tuple of Batches.
+        """Take the next batch: the results of the function.
 
         Args:
             cuda_stream: Makes no difference.
-            pipeline_inputs: Data for sources by their names, as `feed_input` takes it; where the run fails, it is as
-                if they had not been given.
+            pipeline_inputs: Data for sources by their names, as of `feed_input`. If the run fails, they count as not
+                given.
+
+        Returns:
+            A tuple of Batches, one for each result.
 
         Raises:
-            StopIteration: A source has ended; after `reset` its next epoch begins.
-            Exception: The function raised it; it has its traceback. Nothing is lost: the next call tries again.
+            StopIteration: A source has ended; the next call begins its next epoch.
+            Exception: An error of the function, with its traceback. Nothing is lost: the next call tries again.
+
+        >>> @ndd.pipeline.pipeline_def(batch_size=2, num_threads=1, device_id=None)
+        ... def numbers():
+        ...     return ndd.pipeline.fn.external_source(source=lambda info: info.idx_in_epoch, batch=False)
+        >>> pipe = numbers()
+        >>> [pipe.run()[0].as_array().tolist() for _ in range(2)]
+        [[0, 1], [2, 3]]
         """
         this, step, course = object(), None, self._course
         place = course.place
@@ -281,13 +291,15 @@ class Pipeline(Drawing, Settings):
         return self.share_outputs()
 
     def next_epoch(self) -> Rest:
-        """Iterate over the rest of the epoch of the first reader, or over the next where the last batch was given.
+        """Iterate over the rest of the epoch of the first reader; after its last batch, over the next epoch.
 
-        As with a reader, a pipeline that is made with the checkpoint of a last batch has an empty rest of that epoch
-        first, so that a loop over epochs that goes on there counts right.
+        A pipeline that resumes after a last batch finds that epoch empty once, so loops over epochs count right.
 
         Returns:
-            An iterator over tuples of Batches, whose ``len`` is the number of batches that are left.
+            An iterator over tuples of Batches. Its ``len`` is the number of batches that are left.
+
+        Raises:
+            Exception: An error of the function, at its batch. The next step tries again.
         """
         return Rest(self)
 
@@ -301,17 +313,29 @@ class Pipeline(Drawing, Settings):
         """Go on after a source has ended: its next epoch begins by itself with the next `run`."""
 
     def epoch_size(self, name: str | None = None) -> Any:
-        """How many samples an epoch of a reader has, over all shards, which with `pad_last_batch` have as many each.
+        """Return the number of samples of an epoch, on all shards. With `pad_last_batch` shards are rounded up.
 
         Args:
-            name: The reader's name; by default a dict of all readers is returned.
+            name: The name of a reader; by default all.
+
+        Returns:
+            The number of samples; without a name, a dict of these by reader.
+
+        Raises:
+            ArgumentError: There is no reader of that name.
         """
         if name is not None:
             return self.reader_meta(name)["epoch_size_padded"]
         return {key: value["epoch_size_padded"] for key, value in self.reader_meta().items()}
 
     def reader_meta(self, name: str | None = None) -> Any:
-        """The result of `get_metadata` of a reader, or a dict of these for all readers.
+        """Return `get_metadata` of a reader.
+
+        Args:
+            name: The name of a reader; by default all.
+
+        Returns:
+            A dict of integers; without a name, a dict of these by reader.
 
         Raises:
             ArgumentError: There is no reader of that name.
@@ -334,13 +358,17 @@ class Pipeline(Drawing, Settings):
         return found if name is None else found[name]
 
     def checkpoint(self, filename: str | os.PathLike[str] | None = None) -> bytes:
-        """The state after the batch that was taken last, whatever has been made ahead.
+        """Return the state after the batch taken last. Batches made ahead do not count.
 
         Args:
-            filename: Where to save it as well, whole and durable; ``{seq}`` in its last part becomes the next number.
+            filename: A file to save it to as well, whole and durable. In its last part ``{seq}`` becomes the next
+                number.
 
         Returns:
             The text of the checkpoint, for the argument `checkpoint` of a pipeline like this one.
+
+        Raises:
+            OSError: The file cannot be written; an old one stays as it was.
         """
         states = Checkpoint()
         for name, state in self._course.own_states().items():
@@ -352,7 +380,7 @@ class Pipeline(Drawing, Settings):
         return states.serialize().encode()
 
     def close(self) -> None:
-        """Stop making batches. A pipeline that is closed, or no longer referred to, leaves no thread behind."""
+        """Stop making batches, and end the threads. A pipeline without references does so by itself."""
         self._course.close()
 
     def empty(self) -> bool:

@@ -64,9 +64,9 @@ class Outputs(dict[str, Any]):
 class Batches:
     """A `torch.utils.data.IterableDataset` of whole batches of a reader or a pipeline.
 
-    For ``DataLoader(dataset, batch_size=None, num_workers=n)`` with any n: the batches and their order are those of one
-    process, and so is the state that each batch carries, ``batch.state``. So a run goes on with another number of
-    workers, and after `load_state_dict` gives every sample that is left of the epoch once.
+    Use it in ``DataLoader(dataset, batch_size=None, num_workers=n)``. With any n the batches, their order and their
+    states, ``batch.state``, are those of one process. After `load_state_dict` a run gives every sample that is left of
+    the epoch once, also with other workers.
 
     Each `iter` begins the next epoch, or the rest of the one whose state was loaded. An epoch is over when its last
     batch was given, or when another begins, however far it has been read.
@@ -113,7 +113,7 @@ class Batches:
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch that the next `iter` begins, or goes on with: ``range(dataset.epoch, epochs)``."""
+        """The epoch of the next `iter`, from 0 on: loop over ``range(dataset.epoch, epochs)``."""
         following, start = self._shared.following, self._shared.start
         return self._epochs.epoch(start) + self._shared.begun if following is None else self._epochs.epoch(following)
 
@@ -128,7 +128,7 @@ class Batches:
         return self._loaded and not self._shared.begun
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next `iter` begin an epoch, unless it does so, or goes on with that one, by itself.
+        """Let the next `iter` begin an epoch. Loops need not call it.
 
         Args:
             epoch: 0 or more; as of samplers of PyTorch.

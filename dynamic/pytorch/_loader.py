@@ -21,11 +21,11 @@ _OPERATOR = "pytorch.Loader"
 
 
 class Loading:
-    """A `torch.utils.data.DataLoader` of whole batches whose state is that after the batch which was taken last.
+    """A `torch.utils.data.DataLoader` of whole batches, with an exact state after each of them.
 
-    Trainers save and restore it by themselves: a run goes on after any batch, with another number of workers, processes
-    or samples per batch, and gives every sample that is left of the epoch once. With several processes the state of one
-    of them is good for all; give the reader ``shard="torch"``, so that each reads its own samples. ::
+    A run goes on after any batch, with another number of workers, processes or samples per batch, and gives every
+    sample that is left of the epoch once. Trainers save and restore the loader by themselves. With several processes
+    give the reader ``shard="torch"``: each reads its own samples, and the state of one restores all. ::
 
         def step(jpegs, labels):
             images = ndd.random_resized_crop(ndd.decoders.image(jpegs), size=(224, 224), rng=rng.keyed(jpegs))
@@ -43,13 +43,13 @@ class Loading:
     Args:
         dataset: A reader, a function without arguments that makes a reader or a `Pipeline`, or a `Dataset`, which has
             the next four arguments itself.
-        step: Applied to each batch, in the worker: called with the outputs, it returns a Batch, a tuple, or a dict of
-            them, whose keys are then the names.
+        step: A function of the outputs, called in the worker. It returns a Batch, a tuple, or a dict, whose keys are
+            the names.
         batch_size: Samples in a batch of a reader; by default its `max_batch_size`.
         output_map: A name for each output.
-        dynamic_shape: Fill samples that are smaller than the largest of the batch with zeros at the end of each
-            dimension; without it such an output is an error.
-        num_workers: How many processes make batches, which share the processors; with 0 this one does.
+        dynamic_shape: Whether to fill smaller samples with zeros, at the end of each dimension; else samples of
+            different shapes are an error.
+        num_workers: The number of processes that make batches; they share the processors. With 0 this one does.
         arguments: Further ones of ``torch.utils.data.DataLoader``, such as `pin_memory`, `persistent_workers` and
             `prefetch_factor`.
 
@@ -92,7 +92,7 @@ class Loading:
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch that the next `iter` begins, or goes on with: ``range(loader.epoch, epochs)``."""
+        """The epoch of the next `iter`, from 0 on: loop over ``range(loader.epoch, epochs)``."""
         return self.dataset.epoch
 
     def __iter__(self) -> Iterator[Outputs]:
@@ -109,12 +109,22 @@ class Loading:
         self._taken = state_of(Place(self.dataset._next()))
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next `iter` begin an epoch; see `Dataset.set_epoch`. Loops need not call it."""
+        """Let the next `iter` begin an epoch. Loops need not call it.
+
+        Args:
+            epoch: 0 or more.
+
+        Raises:
+            ArgumentError: A state of another epoch was loaded, or the epoch lies before the source's own.
+        """
         self.dataset.set_epoch(epoch)
         self._taken = None
 
     def state_dict(self) -> State:
-        """The state after the batch that was taken last, whatever the workers have made ahead.
+        """Return the state after the batch taken last. Batches that workers made ahead do not count.
+
+        Returns:
+            JSON values, of about a kilobyte for a reader.
 
         Raises:
             RuntimeError: Another loader takes the batches of the data set, such as one of `skip_first_batches`.
@@ -127,7 +137,15 @@ class Loading:
         return self._taken or state_of(Place(self.dataset._next()))
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Let the next `iter` begin after the batch whose state this is; see `Dataset.load_state_dict`."""
+        """Let the next `iter` go on after the batch of a state. After a last batch, that is the next epoch.
+
+        Args:
+            state_dict: A result of `state_dict`, with any number of workers, ranks and samples per batch.
+
+        Raises:
+            StateError: This is not a state of a loader.
+            StateMismatch: It is of another reader or pipeline.
+        """
         self.dataset.load_state_dict(state_dict)
         self._taken = None
 

@@ -73,7 +73,7 @@ class RNG:
 
     @property
     def seed(self) -> int:
-        """The seed, which is the key of the generator and part of every state. Setting it starts its stream anew."""
+        """The seed, 0 to 2**64 - 1: the key of the generator, and in every state. Set it to start a stream anew."""
         return self._here[0]
 
     @seed.setter
@@ -81,14 +81,17 @@ class RNG:
         self._go_to(_checked_seed("RNG.seed", value), 0)
 
     def __call__(self) -> int:
-        """The next word, an integer in [0, 2**32)."""
+        """Take the next word, an integer in [0, 2**32)."""
         return self._take(1)[1][0]
 
     def advance(self, n: int) -> None:
-        """Pass over n words.
+        """Pass over n words, in no time.
 
         Args:
-            n: How many; 0 or more, of any size.
+            n: The number of words, 0 or more, of any size.
+
+        Raises:
+            ArgumentError: This is no such number.
 
         >>> a, b = ndd.random.RNG(5), ndd.random.RNG(5)
         >>> a.advance(2); _ = b(), b()
@@ -106,11 +109,17 @@ class RNG:
             _at.__set__(self, (key, (place + count) % _PERIOD))
 
     def clone(self) -> RNG:
-        """A stream of its own that continues from here."""
+        """Make an independent stream that continues from here.
+
+        >>> a = ndd.random.RNG(5)
+        >>> b = a.clone()
+        >>> a() == b()
+        True
+        """
         return RNG(state=self.state)
 
     def keyed(self, samples: Any, epoch: int | None = None) -> Keyed:
-        """Make draws that belong to samples, wherever they are in a batch; from the seed, whatever was drawn before.
+        """Make draws that belong to samples: the same in any batch, and whatever was drawn before.
 
         Args:
             samples: A Batch or Tensor from a reader, or the ids of samples: a sequence or array of integers in
@@ -122,7 +131,7 @@ class RNG:
             id, the number of the draw (or its name, with ``keyed["angle"]``) and the element.
 
         Raises:
-            ArgumentError: The batch does not say where its samples came from, or the ids are no integers in [0, 2**64).
+            ArgumentError: The batch came from no reader, or the ids are no integers in [0, 2**64).
 
         >>> ids = [7, 3]
         >>> one = ndd.random.uniform(rng=ndd.random.RNG(5).keyed(ids)["angle"])
@@ -149,7 +158,7 @@ class RNG:
 
     @property
     def state(self) -> str:
-        """The place as DALI writes it: key, upper and lower half of the counter, and the word in its block."""
+        """The place as a text of DALI: key, upper and lower half of the counter, and the word in its block."""
         key, place = self._here
         counter, word = divmod(place, 4)
         return f"Philox_{key:016X}_{counter >> 64:016X}:{counter & _MASK64:016X}_{word}"
@@ -159,23 +168,36 @@ class RNG:
         self.set_state(state)
 
     def get_state(self) -> State:
-        """The place, as JSON values; the seed is in it."""
+        """Return the place as JSON values, with the seed.
+
+        >>> ndd.random.RNG(seed=1).get_state()["state"]
+        'Philox_0000000000000001_0000000000000000:0000000000000000_0'
+        """
         return {"algorithm": _ALGORITHM, "state": self.state}
 
     def set_state(self, state: State | str, /) -> None:
-        """Go on from a place that `get_state` gave, here or in DALI, or from a text of it.
+        """Go on from a place.
+
+        Args:
+            state: A result of `get_state`, here or in DALI, or the text of `state`.
 
         Raises:
-            StateError: The state is none; the stream stays where it was.
+            StateError: This is no state; the stream stays where it was.
+
+        >>> rng = ndd.random.RNG(seed=1)
+        >>> state, word = rng.get_state(), rng()
+        >>> rng.set_state(state)
+        >>> rng() == word
+        True
         """
         self._go_to(*_parsed(state))
 
     def state_dict(self) -> State:
-        """The same as `get_state`, under the name that torch users expect."""
+        """Return the place as JSON values, as `get_state`: the name of PyTorch."""
         return self.get_state()
 
     def load_state_dict(self, state_dict: State) -> None:
-        """The same as `set_state`, under the name that torch users expect."""
+        """Go on from a place, as `set_state`: the name of PyTorch."""
         self.set_state(state_dict)
 
     def __repr__(self) -> str:
@@ -187,7 +209,7 @@ class RNG:
     # -- words ----------------------------------------------------------------------------------------------------
 
     def draw(self, n: int | None) -> Draw:
-        """Where the words of one random operator on n samples lie (None: one); the stream moves by 7 words."""
+        """Take the place of the words of one random operator on n samples (None: one). The stream moves by 7 words."""
         steps = sample_steps(1 if n is None else n)
         counters = numpy.empty_like(steps)  # before words are taken: there may be no memory for so many
         turn, (a, b, c, d, e, f, g) = self._take(_PER_CALL)
@@ -200,7 +222,7 @@ class RNG:
         return self._here
 
     def give_back(self, turn: Any) -> None:
-        """Go back to before a draw, as if there had been none; not where others have drawn since."""
+        """Go back to before a draw, unless others have drawn since."""
         key, place = turn
         with _lock:
             if self._here == (key, (place + _PER_CALL) % _PERIOD):
@@ -239,9 +261,8 @@ _at = places.Shadowed[tuple[int, int]](vars(RNG)["_at"])
 class Keyed:
     """Draws that are a pure function of samples: made by `RNG.keyed`, taken by ``rng=`` of random operators.
 
-    Each call of a random operator with it is a new draw, numbered from 0. ``keyed["angle"]`` is a draw of its own by
-    that name, so that draws can be added or left out without a change to the others. The number of samples is known,
-    so ``batch_size=`` is not needed.
+    Each call of a random operator is a new draw, numbered from 0. ``keyed["angle"]`` names a draw, so others may be
+    added or left out without a change to it. ``batch_size=`` is not needed: the samples are known.
 
     >>> keyed = ndd.random.RNG(seed=5).keyed([17, 4, 9])
     >>> len(ndd.random.coin_flip(rng=keyed["mirror"]))
@@ -256,16 +277,20 @@ class Keyed:
 
     @property
     def batch_size(self) -> int | None:
-        """Number of samples, or None for a single one that is no batch."""
+        """The number of samples; None for a single sample that is no batch."""
         return None if self._single else len(self._ids)
 
     @property
     def epoch(self) -> int:
-        """The epoch that the draws are of."""
+        """The epoch of the draws."""
         return self._epoch
 
     def take(self, places: Any) -> Keyed:
-        """The next draws of some of the samples: those that they have among all."""
+        """Make the draws of some of the samples, equal to those among all.
+
+        Args:
+            places: Their places in the batch: an index of NumPy.
+        """
         found = Keyed(self._seed, self._epoch, self._ids[places], self._path)
         found._next = self._next
         return found
@@ -281,7 +306,7 @@ class Keyed:
     __iter__ = None  # or Python would try names 0, 1, 2, ...
 
     def draw(self, n: int | None) -> Draw:  # noqa: ARG002 - as of `RNG`
-        """Where the words of the next random operator lie; n is `batch_size`."""
+        """Take the place of the words of the next random operator; n is `batch_size`."""
         counters = numpy.empty_like(self._ids)  # before a number is taken, as of `RNG`
         with _lock:
             if places.makers:
@@ -302,7 +327,7 @@ class Keyed:
         return _number.__get__(self) if places.makers else self._next
 
     def give_back(self, turn: Any) -> None:
-        """Let the next draw be this one, as if it had not been; not where others have drawn since."""
+        """Let the next draw be this one again, unless others have drawn since."""
         with _lock:
             if self.turn == turn + 1:
                 _number.__set__(self, turn)

@@ -238,47 +238,45 @@ class Stored(Reader[G], Generic[L, G]):
                 All shards must have one.
             shuffle_after_epoch: The same as `random_shuffle`, seeded by `shuffle_after_epoch_seed`.
             shuffle_after_epoch_seed: Seed of that order.
-            shard: Who tells the next two: "torch" (torch.distributed, which must be initialised), or a launcher's
-                environment, "torchrun" (RANK and WORLD_SIZE) or "slurm" (SLURM_PROCID and SLURM_NTASKS).
-            shard_id: Which shard this reader starts with, 0 to `num_shards` - 1; by default 0.
-            num_shards: How many readers share each epoch out; by default 1.
-            stick_to_shard: Keep to one shard, of the same samples, in all epochs; by default take the next shard each
-                epoch. With a shuffle, a state then fits this number of shards only.
-            order_of: Another reader, of as many samples: each sample of this one comes where that of the same row of
-                the other's listing comes, as a mask beside its image, and has its id, so that keyed draws are the same
-                for both. Shuffle, seed, shards, last batch, selection and weights are those of the other. Neither
-                leaves out or replaces samples (`on_error`).
-            where: A function that selects samples: of the name (`File`: of the name and the label, `COCO`: of the name
-                and the objects, `Map`: of the row) to True or False. All is as if the others were not there. It is
-                called once for each sample, when they are listed.
-            weights: The chances of samples to be drawn: a number for each, in listed order, of those that `where`
-                selects; a mapping by name (`File`: or by class or label); or a function as of `where`. Only their
-                ratios matter, and samples of weight 0 never come. The order of an epoch is random, by `seed`.
-            replacement: Whether each place of an epoch is a draw from all samples, so that some come several times, as
-                by default; or samples come at most once, where those of large weights come early.
+            shard: The source of the next two: "torch" (torch.distributed, initialised), or the environment of a
+                launcher, "torchrun" (RANK and WORLD_SIZE) or "slurm" (SLURM_PROCID and SLURM_NTASKS).
+            shard_id: The first shard of this reader, 0 to `num_shards` - 1; by default 0.
+            num_shards: The number of readers that share each epoch; by default 1.
+            stick_to_shard: Whether to keep one shard, of the same samples, in all epochs; by default shards rotate.
+                With a shuffle, a state then fits this number of shards only.
+            order_of: Another reader, of as many samples, to be paired with: row n of this listing comes beside row n of
+                the other, as a mask beside its image. Pairs have one id, so keyed draws are the same for both. Shuffle,
+                seed, shards, last batch, selection and weights are those of the other. Both need `on_error` "raise".
+            where: A function that selects samples: True or False for a name (`File`: a name and a label, `COCO`: a name
+                and the objects, `Map`: a row). Other samples do not exist for the reader. It is called once for each
+                sample, at the listing.
+            weights: The chances of samples to be drawn: a sequence of numbers in listed order, after `where`; a mapping
+                by name (`File`: or by class or label); or a function as of `where`. Only ratios matter, and samples of
+                weight 0 never come. The order of an epoch is random, by `seed`.
+            replacement: Whether each place of an epoch is a draw from all samples, as by default: some come several
+                times. Else samples come at most once, those of large weights early.
             num_samples: The number of samples of an epoch with `weights`; by default that of all samples, or without
                 replacement that of all with weights above 0.
             pad_last_batch: The same as ``last_batch="pad"``.
-            last_batch: The last batch if the samples do not fill it on all shards: "partial" gives those that
-                are left (a shard that none is left for makes one step less), "drop" leaves it out, and "pad" fills up
-                with the last sample; with these two all shards make equally many steps of full batches.
-            on_error: The treatment of a sample that cannot be read: "raise" an error that names all such samples of the
-                batch, and stay; "skip" them, which makes the batch smaller, down to none; or "replace" each by the next
-                sample of the epoch's order that can be read, of at most 100. `skipped` lists the last two.
-            fingerprint: By these a state tells its samples from others, besides names and labels: by default the sizes
-                of 4096 of them, or of all where they are fewer or lie in archives; the "sizes" of all, for which the
-                system is asked for each file once; or their "contents" as well, for which all of them are read once.
-            on_mismatch: The treatment of a state of other samples or of another order: "raise"; "warn" and go
-                on from the same position; or "adapt": give exactly the samples of the epoch that have not been given.
-            storage_options: For paths that are addresses of object stores, such as ``"s3://bucket/train"``: arguments
-                of the file systems of fsspec, such as ``{"anon": True}``. They are in no state and no error.
-            cache_dir: A folder of this machine that keeps content of objects for the next epoch and the next run.
-                Processes may share it.
-            cache_bytes: How many bytes it keeps.
-            retries: How often a read of an object is tried again where its fault may pass.
-            timeout: Seconds without a byte after which an attempt to read an object has failed.
-            reads_in_flight: How many objects are read at once.
-            lazy_init: List the samples when they are first needed, instead of now.
+            last_batch: The last batch if samples do not fill it on all shards: "partial" gives the rest, so some shards
+                may make one step less; "drop" leaves it out; "pad" fills up with the last sample. With "drop" and "pad"
+                all shards make equally many steps of full batches.
+            on_error: The treatment of unreadable samples: "raise" an error that names all of the batch, and stay in
+                place; "skip" them, down to an empty batch; or "replace" each by the next readable sample of the epoch,
+                at most 100 places on. `skipped` lists those of the last two.
+            fingerprint: The facts by which a state recognises its samples, besides names and labels: by default the
+                sizes of 4,096 files, or of all samples in archives; the "sizes" of all files; or also the "contents",
+                which are read once.
+            on_mismatch: The treatment of a state of other samples or of another order: "raise"; "warn", and go on from
+                the same position; or "adapt": give exactly the remaining samples of the epoch.
+            storage_options: For addresses of object stores, such as ``"s3://bucket/train"``: arguments of the file
+                systems of fsspec, such as ``{"anon": True}``. They are in no state and no error.
+            cache_dir: A folder of this machine that keeps objects for later epochs and runs. Processes may share it.
+            cache_bytes: The most bytes that it keeps.
+            retries: The number of further attempts to read an object after a passing fault.
+            timeout: Seconds without a byte after which an attempt has failed.
+            reads_in_flight: The number of objects that are read at once.
+            lazy_init: Whether to list the samples when they are first needed, and not now.
             enable_checkpointing: Makes no difference: a state can always be taken.
             initial_fill: Makes no difference: a shuffle is always over all samples.
             prefetch_queue_depth: Makes no difference.

@@ -45,14 +45,16 @@ class Objects(NamedTuple):
 class COCO(Stored[Annotated, Batches]):
     """Reads images and the objects in them from a folder and a JSON file in the format of the COCO data set.
 
-    Each batch is the contents of the image files (uint8, one dimension), the boxes of the objects in each (float32 of
-    shape (M, 4)) and their labels (int32 of shape (M,)); then, where they are asked for, the masks: either polygons
-    (int32 of shape (P, 3): the object, and where its vertices begin and end) and vertices (float32 of shape (V, 2)), or
-    an image of labels (int32 of shape (H, W, 1), layout "HWC"); and last the ids of the images (int32 of shape (1,)).
+    A batch has, for M objects in an image:
 
-    The images come in the order of their ids, or in that of `images`; objects in the order of the file. Objects of
-    images that are not in the file are left out. A sample is known by the ``file_name`` of its image. Paths in the file
-    are followed wherever they lead, also if they are absolute or hold "..".
+    - the contents of the image file (uint8, one dimension), boxes (float32, shape (M, 4)) and labels (int32, (M,));
+    - with `polygon_masks`, polygons (int32, (P, 3): the object, first and last vertex) and vertices (float32, (V, 2));
+    - with `pixelwise_masks`, an image of labels (int32, (H, W, 1), layout "HWC");
+    - with `image_ids`, the id of the image (int32, (1,)).
+
+    Images come in the order of their ids, or of `images`; objects in the order of the file. Objects of images that the
+    file does not list are left out. The name of a sample is the ``file_name`` of its image. Paths may lead anywhere,
+    also absolute ones and those with "..".
 
     Args:
         file_root: The folder that the paths of images start from.

@@ -62,38 +62,37 @@ class Place(NamedTuple):
 class ExternalSource:
     """Reads from a function or an iterable of yours, sample by sample or batch by batch.
 
-    A source that is called with its place resumes exactly, because it can be called with that place again:
+    A function that takes its place resumes exactly:
 
-    - with ``batch=False`` it gets a `SampleInfo` for each sample, and a place counts samples: it may go on with another
-      batch size. Its batches know which samples they have, so that draws can be keyed by them;
-    - a function of one argument else gets the number of the batch in the epoch, or a `BatchInfo` with
-      ``batch_info=True``, and makes whole batches, which a place counts.
+    - with ``batch=False`` it gets a `SampleInfo` for each sample. The state counts samples: the batch size may change,
+      and draws can be keyed to samples;
+    - else it makes whole batches. It gets the number of the batch in the epoch, or with ``batch_info=True`` a
+      `BatchInfo`. The state counts batches.
 
-    It ends an epoch by StopIteration. The place of an iterable, or of a function without an argument, is not known to
-    anybody: its state says so, and `set_state` warns that it goes on from wherever it is. After an error the next call
-    gets the items of the failed one again, so nothing is lost.
+    StopIteration ends an epoch. An iterable, or a function without an argument, has no place: its state says so, and
+    `set_state` warns that it goes on from its current place. After an error the next call gets the same items again.
 
     Args:
         source: A function of one argument, a function without, or an iterable. A generator function is an iterable that
             can be started again.
-        num_outputs: How many outputs it makes at a time, as a tuple or list; one, as by default, is in no tuple.
+        num_outputs: The number of outputs of a call, a tuple or list; by default one output, in no tuple.
         cycle: The treatment of a source that has ended: with "no" (or False) it has ended for good, "quiet" (or True)
             goes on from the start, "raise" ends once and then goes on from the start. By default an iterable has ended
             for good; an iterator, and a function without arguments, are asked again in the next epoch; and a source
             that is called with its place goes to its next epoch.
         name: A name to show.
-        device: Where the outputs are put; "cpu".
+        device: The device of the outputs: "cpu".
         layout: The layout of the samples, or a list with one for each output.
         dtype: Element type to convert to, or a list with one for each output.
-        no_copy: Whether outputs may share memory with the data of the source, which must not change it afterwards. By
-            default they do not, so that it may use its memory again.
+        no_copy: Whether outputs may share memory with the data of the source, which then must not change. By default
+            they are copies, and the source may use its memory again.
         batch: Whether the source makes batches (lists of samples, or arrays whose outermost dimension are the samples)
             or single samples, of which as many are taken as are asked for. By default functions of one argument make
             batches, and other data is one Tensor, unless it is a Batch.
         batch_info: Whether a function of one argument that makes batches gets a `BatchInfo` instead of a number.
 
     Raises:
-        ArgumentError: The source is none, or does not go with the other arguments.
+        ArgumentError: This is no source, or it does not fit the other arguments.
 
     >>> def source(info):
     ...     if info.idx_in_epoch == 5:

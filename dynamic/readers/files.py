@@ -26,12 +26,11 @@ __all__ = ["File"]
 class File(Stored[Listing, Batches]):
     """Reads files and their labels: folders of classes, a list of paths, or a text file of paths and labels.
 
-    Each batch is the contents of the files (a Batch of uint8, one dimension, layout None) and their labels (a Batch of
-    int32 or float32, shape (1,), or (k,) where each file has k labels). Both know where the samples came from, so that
-    errors name files and draws can be keyed.
+    A batch has the contents of the files (uint8, one dimension, no layout) and their labels (int32 or float32, shape
+    (1,); shape (k,) for k labels of a file). Both have an origin: errors name files, and draws can be keyed.
 
-    Epochs are exact: each gives every sample once, and `random_shuffle` shuffles all of them anew each epoch. See
-    `Reader.next_epoch` for epochs, and `get_state` to go on later.
+    Epochs are exact: each gives every sample once. `random_shuffle` shuffles all of them anew in each epoch. See
+    `next_epoch` for epochs, and `get_state` to go on later.
 
     Args:
         file_root: The folder whose folders are the classes; with `files` or `file_list`, the start of their paths.
@@ -41,12 +40,12 @@ class File(Stored[Listing, Batches]):
         file_list: A text file with a path, white space and a label on each line; relative paths start from its folder.
         label_type: The type of the labels of a list: "int" (int32), "float" (float32), or "class", names that become
             places in `classes`. By default that of the values of `labels`, and "int" for a `file_list`.
-        num_labels: How many labels each line of a `file_list` has, by default 1.
+        num_labels: The number of labels on each line of a `file_list`, by default 1.
         classes: The names of classes in the order of their numbers; by default those that occur, sorted.
         file_filters: Shell patterns; with `file_root` alone, files that match none are not samples.
         dir_filters: Shell patterns; with `file_root` alone, folders that match none are not classes.
         case_sensitive_filter: Whether patterns distinguish "a" from "A".
-        scalar_labels: Give labels without dimensions, integers as int64: ``labels.torch()`` of a batch suits
+        scalar_labels: Whether to give labels without dimensions, integers as int64: ``labels.torch()`` of a batch suits
             `cross_entropy` of PyTorch. By default they are of shape (1,) and int32, as in DALI.
 
     Raises:

@@ -41,8 +41,8 @@ class Map(Stored["_Rows", Batches]):
     """Reads the rows of a data set that has ``__len__`` and ``__getitem__``.
 
     These are data sets of Hugging Face and PyTorch, tables of pyarrow and Lance, arrays of NumPy and h5py, mappings of
-    columns to such arrays, lists, and classes of your own. Several rows are asked for at once by ``__getitems__``, or
-    ``take``, where the data set has it. The calling thread asks for them.
+    columns to such arrays, lists, and classes of your own. The calling thread reads the rows of a batch, by one call of
+    ``__getitems__`` or ``take`` if the data set has it.
 
     The id of a sample is the hash of its key, or without `key` of its row number. With a key, a state goes on with a
     data set that has other rows or another order (``on_mismatch="adapt"``). Without one, samples are their numbers, and
@@ -65,7 +65,7 @@ class Map(Stored["_Rows", Batches]):
 
     Raises:
         ArgumentError: An argument is wrong, or the data set has no rows.
-        DataError: A key cannot be had.
+        DataError: A row has no key.
 
     >>> rows = [{"image": {"bytes": b"cat 1"}, "label": 0}, {"image": {"bytes": b"dog"}, "label": 1}]
     >>> reader = ndd.readers.Map(dataset=rows, outputs=["image.bytes", "label"], random_shuffle=True, seed=3)

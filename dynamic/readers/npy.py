@@ -40,12 +40,12 @@ _AT_ONCE = 1 << 24  # bytes of a file that is read whole in one go; of larger on
 class Numpy(Stored[Listing, Batches]):
     """Reads arrays from ``.npy`` files, whole or a region of each.
 
-    The output is a tuple of one Batch. All arrays of a batch must have one dtype and number of dimensions; their shapes
-    may differ. With an `on_error` other than "raise", arrays unlike the first that can be read are left out. Arrays in
-    Fortran order and of big-endian numbers come as others do. Nothing is ever unpickled: files of Python objects,
-    strings, dates, structures and complex numbers are refused.
+    The output is a tuple of one Batch. All arrays of a batch have one dtype and number of dimensions; their shapes may
+    differ. If `on_error` is not "raise", arrays unlike the first readable one are left out. Fortran order and
+    big-endian numbers are read too. Nothing is unpickled: Python objects, strings, dates, structures and complex
+    numbers are refused.
 
-    Where a region is asked for, of an array in C order the rows of its first dimension that lie in it are read alone.
+    Of an array in C order, only the rows of the region are read from the file.
 
     Args:
         file_root: The folder whose files, and the files of whose folders, are the samples; with `files` or `file_list`,
@@ -53,15 +53,15 @@ class Numpy(Stored[Listing, Batches]):
         files: A path, or several. A path may occur more than once: each occurrence is a sample.
         file_list: A text file with a path on each line; relative paths start from its folder.
         file_filter: A shell pattern; with `file_root` alone, files that do not match it are not samples.
-        roi_start: Where the region begins: an integer for each of its axes, or one for all.
-        roi_end: Where it ends.
-        roi_shape: How large it is.
-        rel_roi_start: Where it begins, as parts of the shape of each array, between 0 and 1.
-        rel_roi_end: Where it ends, as parts.
-        rel_roi_shape: How large it is, as parts.
-        roi_axes: The dimensions that the numbers above are for; by default all. Of the others the region has all.
-        out_of_bounds_policy: The treatment of a region that is not inside of an array: "error"; "pad" it with
-            `fill_value`; or "trim_to_shape", take the inner part.
+        roi_start: Start of the region: an integer for each of its axes, or one for all.
+        roi_end: End of the region, exclusive.
+        roi_shape: Extents of the region.
+        rel_roi_start: Start of the region, as parts of the shape of each array, between 0 and 1.
+        rel_roi_end: End of the region, as parts.
+        rel_roi_shape: Extents of the region, as parts.
+        roi_axes: The dimensions of the numbers above; by default all. The region is whole along the others.
+        out_of_bounds_policy: The treatment of a region that leaves the array: "error"; "pad" with `fill_value`; or
+            "trim_to_shape", its inner part.
         fill_value: Values outside, rounded and saturated to the type of the array.
         cache_header_information: Makes no difference: headers that are alike are parsed once.
         register_buffers: Makes no difference.

@@ -66,8 +66,8 @@ _BYTE = numpy.dtype(numpy.uint8)
 class Sequence(Stored["_Sequences", tuple[Batch]]):
     """Reads sequences of frames: each folder of `file_root` is a video, and each image in it a frame.
 
-    The output is a tuple of one Batch of uint8, layout "FHWC": the decoded frames of each sequence, which must have one
-    size. Folders, and the frames in each, come in the order of the bytes of their names. A sequence lies within one
+    The output is a tuple of one Batch of uint8, layout "FHWC": the decoded frames of each sequence, all of one size.
+    Folders, and the frames in each, come in the order of the bytes of their names. A sequence lies within one
     folder; frames at its end that fill no sequence are left out, as are hidden files and folders.
 
     The name of a sequence is its folder and its first frame, such as ``"walk#0007.png"``. A state of sequences of other
@@ -79,11 +79,11 @@ class Sequence(Stored["_Sequences", tuple[Batch]]):
         device: "cpu", where files are read and decoded.
         num_inputs: 0; readers have none.
         file_root: The folder of the folders.
-        sequence_length: How many frames a sequence has.
-        step: From the first frame of a sequence to that of the next, in frames.
-        stride: From one frame of a sequence to the next.
+        sequence_length: The number of frames of a sequence.
+        step: Frames from the start of a sequence to the start of the next.
+        stride: Frames from one frame of a sequence to the next.
         image_type: "RGB", "BGR", "GRAY", "YCbCr" or "ANY_DATA", the channels of the files.
-        adjust_orientation: Turn each frame upright as its EXIF orientation says.
+        adjust_orientation: Whether to turn each frame upright, by its EXIF orientation.
         numbered: Frames come in the order of the last number in their names, "9.jpg" before "10.jpg". A frame without a
             number, one that is missing among the others of its folder, and a folder without frames are errors.
         file_filters: Shell patterns, in either case; files that match none are no frames. By default the endings of the

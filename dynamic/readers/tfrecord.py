@@ -55,21 +55,21 @@ _LINE = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t\r]*")
 class TFRecord(Stored["Records", "dict[str, Batch]"]):
     """Reads features of the records in TFRecord files.
 
-    Each record must be a tf.train.Example. The output is a dict with a Batch for each of `features`, in their order,
-    of int64, float32, or for strings uint8. Other parts of a record are passed over.
+    Each record is a tf.train.Example. The output is a dict with a Batch for each of `features`, in their order, of
+    int64, float32, or for strings uint8. Other parts of a record are passed over.
 
-    A record whose feature holds something else than it is asked for, or another number of values, cannot be read; see
-    `on_error`. The checksums in the files are not checked, but zeros are no records. Files must not be compressed.
-    One that was replaced or changed after it was listed is an error, whatever `on_error` says.
+    A record with another kind or number of values cannot be read; see `on_error`. Checksums are not compared, but zeros
+    are no records. Files must not be compressed. A file that changes after the listing is an error, whatever `on_error`
+    is.
 
-    A sample is known by the path of its file, below the folder that all files lie in, and its number in there.
+    The name of a sample is the path of its file, below the common folder of all files, and its number in there.
 
     Args:
         path: The TFRecord files, one or several.
         features: A dict from names to features, each a `FixedLenFeature` or `VarLenFeature` from this
             module, or of TensorFlow.
-        index_path: For each file a text file that says where its records are, as DALI's `tfrecord2idx` writes it. By
-            default the files are gone through, which takes about 1 us for each record.
+        index_path: An index for each file: a text file with the places of its records, as DALI's `tfrecord2idx` writes
+            it. By default the files are walked through, about 1 us for each record.
         use_o_direct: Makes no difference.
 
     Raises:

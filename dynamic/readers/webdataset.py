@@ -42,33 +42,31 @@ _COMPARED, _LEAST_COMPARED = 64, 2  # samples of indexes that are looked for in 
 class Webdataset(Stored["Components", Batches]):
     """Reads samples from tar archives in the format of WebDataset.
 
-    The files of an archive that follow each other and whose paths are the same up to the first dot of the name are one
-    sample; the rest after that dot is the extension. Files whose names begin with a dot are passed over, as is
-    anything that is not a regular file. Each output is a Batch of one-dimensional arrays, the bytes of the files with
-    one extension.
+    Neighbouring files with one path up to the first dot of the name are a sample. The rest after that dot is the
+    extension. Hidden files, and all but regular files, are passed over. Each output is a Batch of one-dimensional
+    arrays: the bytes of the files with one extension.
 
-    A sample is known by the path of its archive, below the folder that all archives lie in, and its path in there.
-    Archives are ustar, GNU or pax; one that does not end with zeros was cut off, and is refused. Archives that follow
-    each other in one file, as ``cat`` puts them there, are all read. One that was replaced or changed after it was
-    listed is an error, whatever `on_error` says.
+    The name of a sample is the path of its archive, below the common folder of all archives, and its path in there.
+    Archives are ustar, GNU or pax. One without zeros at its end was cut off, and is refused. Concatenated archives in
+    one file are all read. An archive that changes after the listing is an error, whatever `on_error` is.
 
     Args:
         paths: The archives, one or several. They must not be compressed.
-        ext: For each output the extension of its files, such as "jpg" or "seg.png". Several may be given, with ";"
-            between them: of a sample with more than one of them, the first in the archive is taken.
-        index_paths: For each archive a text file that says where its samples are, as DALI's `wds2idx` writes it
-            (versions 1.1 and 1.2). It is compared with the archives where a sample is read, and of some samples
-            at once. By default the archives are gone through, which takes 1 to 4 us for each file.
-        dtypes: For each output the element type that its bytes are of, in the byte order of this machine; by default
-            uint8. For bool, each byte is one, and true unless it is 0.
+        ext: The extension of the files of each output, such as "jpg" or "seg.png". ";" separates alternatives: the
+            first in the archive is taken.
+        index_paths: An index for each archive: a text file with the places of its samples, as DALI's `wds2idx` writes
+            it (versions 1.1 and 1.2). It is compared with the archive at each read, and for some samples at once. By
+            default the archives are walked through, 1 to 4 us for each file.
+        dtypes: The element type of the bytes of each output, in the byte order of this machine; by default uint8. For
+            bool each byte is an element, true unless it is 0.
         missing_component_behavior: The treatment of samples that lack a file for an output: "empty" (or "") gives an
             array without elements; "skip" leaves the sample out; "error" is a DataError when the samples are listed.
         case_sensitive_extensions: Whether extensions distinguish "a" from "A".
 
     Raises:
         ArgumentError: An argument is wrong, or there are no samples.
-        DataError: An archive or an index is damaged, or a sample lacks a file and must not. The bytes of a sample are
-            checked when it is read: their number must be a multiple of the size of their element type.
+        DataError: An archive or an index is damaged, or a sample lacks a file. At a read: the bytes of a sample are no
+            multiple of the size of an element.
 
     >>> import io, pathlib, tarfile, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "photos.tar")
