@@ -48,7 +48,8 @@ class COCO(Stored[Annotated, Batches]):
     A batch has, for M objects in an image:
 
     - the contents of the image file (uint8, one dimension), boxes (float32, shape (M, 4)) and labels (int32, (M,));
-    - with `polygon_masks`, polygons (int32, (P, 3): the object, first and last vertex) and vertices (float32, (V, 2));
+    - with `polygon_masks`, polygons (int32, (P, 3): an object, begin and end of its vertices) and vertices (float32,
+      (V, 2));
     - with `pixelwise_masks`, an image of labels (int32, (H, W, 1), layout "HWC");
     - with `image_ids`, the id of the image (int32, (1,)).
 
