@@ -48,7 +48,7 @@ $(ADAPTERS)/ready: pyproject.toml
 
 test-adapters: $(ADAPTERS)/ready
 	CUDA_VISIBLE_DEVICES= $(ADAPTERS)/bin/python -m pytest -n auto tests/test_pytorch.py tests/test_handover.py tests/test_epochs.py tests/test_nodes.py tests/test_jax.py \
-		tests/test_tensorflow.py tests/test_trainers.py tests/test_sources_table.py tests/test_dalis_scripts.py \
+		tests/test_jax_iterators.py tests/test_tensorflow.py tests/test_trainers.py tests/test_sources_table.py tests/test_dalis_scripts.py \
 		tests/test_pipeline.py tests/test_conditionals.py tests/test_examples.py \
 		tests/test_readers_map.py tests/test_remote.py
 

@@ -24,6 +24,7 @@ _Extents: TypeAlias = _Extent | Several[_Extent]
 _Algorithm: TypeAlias = Annotated[str, Word({"LZ4": ("lz4",)})]
 _DENSEST = 255  # bytes that a byte of a block of LZ4 stands for, at most
 _SPARE = 64  # and a few more of its first and last ones
+_LARGEST = 0x7E000000  # bytes in a block, by its format
 
 
 class _Chunks(NamedTuple):
@@ -64,6 +65,8 @@ def _chunks(encoded: Array, /, *, shape: Any, chunk_offsets: Any, chunk_sizes: A
             raise ArgumentError(_NAME, name, expected, f"one of {size} at {start}")
     extents = _numbers(shape)
     needed = math.prod(extents) * numpy_dtype(dtype).itemsize
+    if needed > _LARGEST:
+        raise ArgumentError(_NAME, "shape", f"of at most {_LARGEST} bytes, which a block of LZ4 can hold", str(needed))
     for start, size in zip(starts, sizes, strict=True):
         if needed > _DENSEST * size + _SPARE:
             raise _failed(f"{size} bytes at {start} cannot hold the {needed} of shape {extents}")
@@ -112,7 +115,7 @@ def inflate(
 
     A sample is one block of LZ4, or several of one shape and dtype, such as the frames of a video. Blocks have no
     header: `lz4.block.compress(array, store_size=False)` makes them. No block gets more memory than its shape says.
-    The package lz4 decompresses on the CPU, also the data on a GPU.
+    The package lz4, ``pip install 'dynamic-batch[inflate]'``, decompresses on the CPU, also the data on a GPU.
 
     Args:
         algorithm: "LZ4".
