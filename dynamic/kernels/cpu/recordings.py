@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from dynamic import _core
 from dynamic._arrays.array import Array
+from dynamic._core import sound as native
 from dynamic.dtypes import convert
 from dynamic.errors import DecodeError, Failure
 
@@ -51,6 +53,7 @@ class Recording(NamedTuple):
         values: Those of a WAV file, (frames, channels), as they are stored; of 24 bits (frames, channels, 3).
         file: That of soundfile, for all else.
         first: The first value that is wanted of that.
+        flac: The frames of a FLAC file, which are decoded natively.
     """
 
     format: str
@@ -60,6 +63,7 @@ class Recording(NamedTuple):
     values: Array | None = None
     file: Any = None
     first: int = 0
+    flac: _Frames | None = None
 
     def part(self, offset: float, duration: float | None) -> Recording:
         """The part from some second on, of so many seconds or to the end."""
@@ -70,10 +74,20 @@ class Recording(NamedTuple):
         values = None if self.values is None else self.values[first : first + count]
         return self._replace(frames=count, first=first, values=values)
 
+    def _read_flac(self, flac: _Frames, out: Array) -> None:
+        """Read it natively, where all is usual; otherwise libsndfile reads it, or says what is wrong."""
+        frames = numpy.frombuffer(flac.data, numpy.uint8)[flac.start :]
+        if self.first or not _core.in_use() or native.flac(frames, flac.bits, flac.most, out) < self.frames:
+            file = _opened_by_libsndfile("FLAC", flac.data)
+            file._replace(first=self.first, frames=self.frames).read(out)
+
     def read(self, out: Array) -> None:
         """Fill (frames, channels) of float32 with the values in [-1, 1], or of int16 or int32 in their range."""
         if self.values is not None:
             _convert(self.values, out)
+            return
+        if self.flac is not None:
+            self._read_flac(self.flac, out)
             return
         floats = self.file.subtype.startswith(("FLOAT", "DOUBLE", "VORBIS", "OPUS", "MPEG"))
         values = numpy.empty(out.shape, _FLOAT32) if floats and out.dtype.kind == "i" else out
@@ -85,6 +99,22 @@ class Recording(NamedTuple):
                 raise refused(self.format, f"it ends after {found} of {self.frames} values")
         if values is not out:
             _round(values, out)
+
+
+class _Frames(NamedTuple):
+    """The frames of a FLAC file.
+
+    Attributes:
+        data: The whole file.
+        start: Where the first of them begins.
+        bits: Of a value.
+        most: Values of the largest frame.
+    """
+
+    data: memoryview
+    start: int
+    bits: int
+    most: int
 
 
 class _Bytes(io.BytesIO):
@@ -161,6 +191,12 @@ def opened(data: memoryview) -> Recording:
             f"bytes that begin with {start[:8]!r} are no sound that is read here" if start else "there are no bytes"
         )
         raise refused(None, begins)
+    found = _flac(data) if kind == "FLAC" and _core.in_use() else None
+    return _opened_by_libsndfile(kind, data) if found is None else found
+
+
+def _opened_by_libsndfile(kind: str, data: memoryview) -> Recording:
+    """The header of a file that libsndfile reads."""
     try:
         import soundfile
     except (ImportError, OSError) as error:  # OSError: its library is not there
@@ -178,6 +214,27 @@ def opened(data: memoryview) -> Recording:
         if not file.frames and _has_values(kind, data):
             raise refused(kind, "its header contradicts itself: no values of a sound")
         return Recording(kind, float(file.samplerate), file.frames, file.channels, file=file)
+
+
+def _flac(data: memoryview) -> Recording | None:
+    """A FLAC file of usual numbers; None of any other."""
+    place, last = 4, 0
+    info = bytes(data[8:42])
+    for _ in range(_MOST_CHUNKS):
+        if last or place + 4 > len(data):
+            break
+        last, size = data[place] & 0x80, int.from_bytes(data[place + 1 : place + 4], "big")
+        if place == 4 and (data[place] & 0x7F or size != 34):
+            return None
+        place += 4 + size
+    packed = int.from_bytes(info[10:18], "big")
+    rate, channels, bits, count = packed >> 44, (packed >> 41 & 7) + 1, (packed >> 36 & 31) + 1, packed & (1 << 36) - 1
+    most = int.from_bytes(info[2:4], "big")
+    if not last or place >= len(data) or not rate or not 8 <= bits <= 24 or not most:
+        return None
+    if not 0 < count <= _DENSEST * len(data):
+        return None
+    return Recording("FLAC", float(rate), count, channels, flac=_Frames(data, place, bits, most))
 
 
 # What libsndfile reads in silence as a shorter sound.
