@@ -461,8 +461,8 @@ def audio(
 ) -> None:
     """Decode sound files, each given as its bytes: a Batch of one-dimensional uint8, or `bytes` for one.
 
-    WAV of plain numbers needs nothing else; FLAC, OGG (Vorbis and Opus), MP3, AIFF and WAV of other codes need the
-    extra `sound`.
+    WAV of plain numbers needs nothing else, nor does ordinary FLAC where the native library is compiled. OGG (Vorbis
+    and Opus), MP3, AIFF and WAV of other codes need the extra `sound`.
 
     Args:
         downmix: Make one channel of all, by their mean.
