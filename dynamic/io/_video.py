@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Literal, NoReturn, Self, TypeAlias, cast
 import numpy
 
 from dynamic._arrays.array import Array
+from dynamic._core import film
 from dynamic.errors import DecodeError, Failure
 from dynamic.kernels.cpu.images.convert import upright
 
@@ -139,6 +140,7 @@ class Video:
         self._file: Any = io.BytesIO(source) if isinstance(source, (bytes, memoryview)) else source
         self._upright, self._threads = adjust_orientation, threads
         self._fresh = False  # whether no packet has been read
+        self._site: tuple[int, int] | tuple[()] | None = None  # of chroma: one that is known, none, or not known yet
         self._container: Any = None
         self._stream: Any = None
         self._decoder: Any = None
@@ -465,8 +467,6 @@ class Video:
 
     def _convert(self, number: int, frame: Any, colours: Colours, out: Array) -> None:
         """A decoded frame as pixels."""
-        from av.video.reformatter import Interpolation
-
         turn = self.table.orientation
         height, width = (frame.width, frame.height) if turn >= 5 else (frame.height, frame.width)
         if (height, width) != out.shape[:2]:
@@ -474,6 +474,11 @@ class Video:
                 f"frame {number} has {height} x {width} pixels, where the first has {out.shape[0]} x {out.shape[1]}"
             )
             raise refused(self.format, reason, Damaged)
+        planar = colours == "RGB" and turn == 1 and film.in_use() and frame.format.name in _PLANAR
+        if planar and self._site and _rgb(frame, out, self._site):
+            return
+        from av.video.reformatter import Interpolation
+
         flags = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
         with _wording(self.format, f"frame {number}: "):
             made = frame.reformat(
@@ -492,6 +497,8 @@ class Video:
             )
         if turn == 1:
             out[...] = pixels
+            if planar and self._site is None:
+                self._site = _site_of(frame, out)
         else:
             upright(pixels, turn, out)
 
@@ -516,6 +523,35 @@ def _matroska_size(start: bytes) -> int:
         size = int.from_bytes(start[place : place + length]) & (1 << 7 * length) - 1
         place += length + size
     return 0 if size == (1 << 7 * length) - 1 else place
+
+
+#: Formats of planes of 8 bits that are converted here, with the results of libswscale.
+_PLANAR = frozenset(f"yuv{kind}{sampling}p" for kind in ("", "j") for sampling in (420, 422, 444))
+_FULL = 2  # range
+
+
+def _rgb(frame: Any, out: Array, site: tuple[int, int]) -> bool:
+    """Fill memory with the colours of a frame; False leaves that to libswscale."""
+    if any(plane.line_size <= 0 for plane in frame.planes):
+        return False
+    planes = [
+        numpy.frombuffer(plane, numpy.uint8)[: plane.height * plane.line_size].reshape(plane.height, -1)[
+            :, : plane.width
+        ]
+        for plane in frame.planes
+    ]
+    full = frame.format.name.startswith("yuvj") or int(frame.color_range) == _FULL
+    return film.rgb(planes, out, int(frame.colorspace), site, full=full)
+
+
+def _site_of(frame: Any, pixels: Array) -> tuple[int, int] | tuple[()] | None:
+    """The site of chroma by which a frame has these pixels: none does, or None where several do."""
+    made, found = numpy.empty_like(pixels), set()
+    luma, chroma, _ = frame.planes
+    for site in film.SITES:
+        if _rgb(frame, made, site) and numpy.array_equal(made, pixels):
+            found.add((site[0] if chroma.width < luma.width else 128, site[1] if chroma.height < luma.height else 128))
+    return None if len(found) > 1 else found.pop() if found else ()
 
 
 def _orientation(frame: Any) -> int:
