@@ -86,7 +86,7 @@ def together(image: Any) -> Any:
     return dynamic.as_tensor(numpy.vstack([numpy.hstack(tiles[i : i + 3]) for i in (0, 3)]), layout="HWC")
 
 
-#: What the picture of an operator shows: its arguments for the photo, or a function of the photo.
+#: What the picture of an operator shows: its arguments for the photo, `seed` for those of its stream, or a function.
 SHOWN: dict[str, Mapping[str, Any] | Callable[[Any], Any]] = {
     "auto_aug": augmented,
     "together": together,
@@ -95,7 +95,7 @@ SHOWN: dict[str, Mapping[str, Any] | Callable[[Any], Any]] = {
     "warp_affine": {"matrix": [1.0, 0.3, -25.0, 0.0, 1.2, -15.0], "fill_value": 0},
     "experimental.warp_perspective": {"matrix": [1.2, 0.3, -50.0, 0.0, 1.4, -20.0, 0.0, 0.003, 0.8]},
     "resize": {"size": (75, 180)},
-    "random_resized_crop": lambda photo: dynamic.random_resized_crop(photo, size=150, rng=dynamic.random.RNG(4)),
+    "random_resized_crop": {"size": 150, "seed": 4},
     "resize_crop_mirror": {"resize_shorter": 180, "crop": (150, 150), "mirror": 1},
     "sphere": {"interp_type": "linear"},
     "water": {"interp_type": "linear", "ampl_x": 5, "ampl_y": 5, "freq_x": 0.1, "freq_y": 0.1},
@@ -122,10 +122,10 @@ SHOWN: dict[str, Mapping[str, Any] | Callable[[Any], Any]] = {
     "experimental.median_blur": {"window_size": 9},
     "experimental.dilate": {"mask_size": 7},
     "experimental.erode": {"mask_size": 7},
-    "jitter": lambda photo: dynamic.jitter(photo, nDegree=9, rng=dynamic.random.RNG(1)),
-    "noise.gaussian": lambda photo: dynamic.noise.gaussian(photo, stddev=25, rng=dynamic.random.RNG(1)),
-    "noise.shot": lambda photo: dynamic.noise.shot(photo, factor=5, rng=dynamic.random.RNG(1)),
-    "noise.salt_and_pepper": lambda photo: dynamic.noise.salt_and_pepper(photo, prob=0.1, rng=dynamic.random.RNG(1)),
+    "jitter": {"nDegree": 9, "seed": 1},
+    "noise.gaussian": {"stddev": 25, "seed": 1},
+    "noise.shot": {"factor": 5, "seed": 1},
+    "noise.salt_and_pepper": {"prob": 0.1, "seed": 1},
 }
 
 INTRODUCTION = """\
@@ -160,8 +160,8 @@ All examples of this page assume:
 GALLERY = """\
 # Gallery
 
-One photo, and the result of each operator that changes pictures. The name below a picture leads to its page, and
-`SHOWN` in `docs/make_operators.py` has the arguments.
+One photo, and the result of each operator that changes pictures, with the arguments of the call.
+The name leads to its page.
 
 """
 
@@ -300,7 +300,11 @@ def pages() -> dict[str, str]:
         place = f"operators/{slug(title)}.md"
         links = {item.name: f"[{item.name}]({place}#{anchor(item.name)})" for item in items}
         rows.append(f"| **[{title}]({place})** | {', '.join(links.values())} |")
-        shown += [(f"![{name}](pictures/{name}.jpg)", link) for name, link in links.items() if name in SHOWN]
+        shown += [
+            (f"![{name}](pictures/{name}.jpg)", f"{link}{called(name)}")
+            for name, link in links.items()
+            if name in SHOWN
+        ]
         entries = [line for item in items for line in entry(item)]
         made[place] = "\n".join([f"# {title}", "", *overview(items), NAMES, *entries]).rstrip() + "\n"
     made["operators.md"] = INTRODUCTION + "\n".join(rows) + "\n"
@@ -310,6 +314,14 @@ def pages() -> dict[str, str]:
         lines += [f"| {' | '.join(column)} |" for column in zip(*three, strict=True)]
     made["gallery.md"] = GALLERY + "\n".join(lines) + "\n"
     return made
+
+
+def called(name: str) -> str:
+    """The arguments of a picture, for the line below it."""
+    shown = SHOWN[name]
+    if callable(shown):
+        return ""
+    return "".join(f"<br>`{key}={value!r}`" for key, value in shown.items() if key != "seed")
 
 
 def photo() -> Any:
@@ -329,7 +341,10 @@ def picture(name: str, image: Any) -> Any:
         operator: Any = dynamic
         for part in name.split("."):
             operator = getattr(operator, part)
-        result = operator(image, **shown)
+        arguments = dict(shown)
+        if "seed" in arguments:
+            arguments["rng"] = dynamic.random.RNG(arguments.pop("seed"))
+        result = operator(image, **arguments)
     pixels = dynamic.cast(result, dtype="uint8").numpy()
     return numpy.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 else pixels
 

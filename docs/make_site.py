@@ -52,8 +52,8 @@ SECTIONS = [
         {
             "": [
                 "tutorial/train.md",
-                "tutorial/resume.md",
                 "tutorial/look.md",
+                "tutorial/resume.md",
                 "tutorial/speed.md",
                 "tutorial/ranks.md",
             ],

@@ -413,7 +413,8 @@ def test_the_page_on_migrating_runs_and_names_what_is_here(tmp_path, monkeypatch
     exec(blocks_of("train")[0], {})
     page = (ROOT / "docs" / "migrating.md").read_text()
     names: dict = {}
-    exec(re.search(r"^```python\n(.*?)^```", page, re.M | re.S)[1], names)
+    step, pipeline = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    exec(step, names)
     files, labels = names["reader"](batch_size=4)
     images, _ = names["step"](files, labels)
     assert (images.shape, images.layout) == ([(3, 224, 224)] * 4, "CHW")
@@ -422,3 +423,8 @@ def test_the_page_on_migrating_runs_and_names_what_is_here(tmp_path, monkeypatch
     assert len(found) > 40
     adapters = {"pytorch.Loader", "tensorflow.Dataset"}  # which import torch and tensorflow
     assert [name for name in sorted(found - adapters) if attrgetter(name)(ndd) is None] == []
+    pytest.importorskip("torch", reason="torch is not installed")
+    exec(pipeline, names)
+    batches = [batch[0] for batch in names["train_loader"]]
+    assert sum(len(batch["label"]) for batch in batches) == 192
+    assert batches[0]["data"].shape == (32, 3, 224, 224)
