@@ -200,11 +200,17 @@ def described(page: Module, elsewhere: Mapping[str, str]) -> Iterator[str]:
     if page.names is None:
         yield "```{eval-rst}\n.. automodule:: " + page.module + "\n   :no-members:\n```\n"
     values = []
-    for name in page.names or module.__all__:
-        object, full = getattr(module, name), f"{page.module}.{name}"
+    objects = {name: getattr(module, name) for name in page.names or module.__all__}
+    classes = {object: name for name, object in objects.items() if inspect.isclass(object)}
+    told = {object: [classes[base] for base in object.__mro__[1:] if base in classes] for object in classes}
+    parents = {name for names in told.values() for name in names}
+    for name, object in sorted(objects.items(), key=lambda item: item[0] not in parents):  # parents first
+        full = f"{page.module}.{name}"
         if inspect.isclass(object):
-            members = f"   :members:\n   :inherited-members: {KNOWN}\n"
+            members = f"   :members:\n   :inherited-members: {', '.join([*told[object], KNOWN])}\n"
             yield f"```{{eval-rst}}\n.. autoclass:: {full}\n{members}```\n"
+            if told[object] and not issubclass(object, BaseException):
+                yield f"`{name}` has the methods and attributes of `{told[object][0]}` too.\n"
         elif full in elsewhere:
             yield f"- [{full.removeprefix('dynamic.')}](../{elsewhere[full]})\n"
         elif inspect.isroutine(object) or hasattr(object, "__wrapped__"):

@@ -1,21 +1,23 @@
 """Errors and warnings: their classes, and the wording that they share::
 
     DynamicError
-     ├─ ArgumentError (TypeError, ValueError)   an argument is missing, unknown, of the wrong type or out of range
-     ├─ DeviceError (RuntimeError)              the device is not there, or the operator does not run on it
-     ├─ DataError (ValueError)                  samples that cannot be read
-     │   └─ DecodeError                         ... because their bytes are no image that we accept
+     ├─ ArgumentError (TypeError, ValueError)  a wrong, missing or unknown argument
+     ├─ DeviceError (RuntimeError)             no such device, or no kernel for it
+     ├─ DataError (ValueError)                 samples that cannot be read
+     │   └─ DecodeError                        ... whose bytes are no accepted image
      │       ├─ TruncatedImage  CorruptImage  UnsupportedImage  ImageTooLarge
-     └─ StateError (ValueError)                 a saved state is damaged, or none of this kind
-         └─ StateMismatch                       ... or of other data, or of other arguments
+     └─ StateError (ValueError)                a state is damaged, or of another kind
+         └─ StateMismatch                      ... of other data or other arguments
 
-StateWarning (UserWarning) says where a state cannot be returned to exactly, OrderWarning (UserWarning) where readers
-that seem to belong together are shuffled apart, LayoutWarning (UserWarning) where data without a layout looks channels
-first, ScaleWarning (UserWarning) where integers are normalised by means and deviations of fractions.
+Warnings are UserWarnings:
 
-Every argument error has one shape:
-``operator(): argument 'name' must be <expected>; got <type> <value>. <advice>``,
-and names and numbers of arguments another: ``operator() has no argument 'name'. <advice>``.
+- `StateWarning`: a state that cannot be restored exactly;
+- `OrderWarning`: readers that seem to belong together, and are shuffled apart;
+- `LayoutWarning`: data without a layout that looks channels first;
+- `ScaleWarning`: integers that are normalised by means and deviations of fractions.
+
+An error of an argument reads ``operator(): argument 'name' must be <expected>; got <type> <value>. <advice>``; that of
+a name ``operator() has no argument 'name'. <advice>``.
 """
 
 from __future__ import annotations

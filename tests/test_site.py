@@ -126,5 +126,7 @@ def test_the_site_is_whole_and_needs_no_network(site):
 def test_the_reference_is_made_of_docstrings(name):
     module = {"Reader": "readers", "Batch": "tensors"}[name]
     text = "\n".join(make_site.described(make_site.REFERENCE[module], {}))
+    if name == "Reader":
+        assert text.index("readers.Reader") < text.index("`File` has the methods and attributes of `Reader` too.")
     assert f".. autoclass:: {make_site.REFERENCE[module].module}.{name}\n   :members:" in text
     assert inspect.isclass(getattr(importlib.import_module(make_site.REFERENCE[module].module), name))

@@ -64,7 +64,7 @@ def array_to_json(array: Any) -> dict[str, JSON]:
         array: A NumPy array or number, or an argument of `numpy.asarray`, of numbers or bools; without NaN or infinity.
 
     Returns:
-        A dict: "dtype" (a word such as "int64"), "shape", and "data", the elements in C order.
+        A dict of "dtype" (a word such as "int64"), "shape", and "data", the elements in C order.
 
     Raises:
         StateError: The array holds something else.

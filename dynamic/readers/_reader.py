@@ -111,10 +111,12 @@ def _single(batches: tuple[Batch, ...]) -> tuple[Tensor, ...] | None:
 
 
 class Reader(Placed, Generic[G]):
-    """A source of samples, visited in an order, with a place that can be saved.
+    """A source of samples, visited in exact epochs, with a place that can be saved: the methods of all readers.
 
-    Subclasses say which samples there are (`_distinct`, `_ids`, `_names`, `_digests`) and read them (`_read`).
+    Make one of the readers of this module, such as `File`. Call it for a batch, or loop over `next_epoch`.
     """
+
+    # Subclasses tell the samples (`_distinct`, `_ids`, `_names`, `_digests`) and read them (`_read`).
 
     _compared: bool = False  # whether its order was compared with those of the other shards
 
@@ -304,7 +306,7 @@ class Reader(Placed, Generic[G]):
             batch_size: Makes no difference.
 
         Returns:
-            A dict of integers: "epoch_size" (samples of all shards), "epoch_size_padded" (the next multiple of the
+            A dict of integers with the keys "epoch_size" (samples of all shards), "epoch_size_padded" (the next multiple of the
             number of shards, if the last batch is padded), "number_of_shards", "shard_id", "pad_last_batch" and
             "stick_to_shard".
 
