@@ -146,7 +146,7 @@ WORDS = "a dtype such as 'float32', 'u8', numpy.int16 or dynamic.bool"
 
 
 def dtype(value: DTypeLike) -> DType:
-    """The element type that a value names.
+    """Find an element type by a name.
 
     Args:
         value: A DType, a NumPy dtype or scalar type, a torch dtype, a word ("float32", "f32", "bool"), one of Python's
@@ -206,7 +206,7 @@ def storable(value: DTypeLike, operator: str) -> numpy.dtype[Any]:
 
 
 def type_id(value: DTypeLike) -> int:
-    """DALI's constant for an element type; -1, its `NO_TYPE`, for bfloat16, which has none there.
+    """Return DALI's constant for an element type; its `NO_TYPE`, -1, for bfloat16, which it lacks.
 
     >>> ndd.type_id(ndd.float32)
     <DALIDataType.FLOAT: 9>

@@ -48,21 +48,25 @@ def as_tensor(
     layout: str | None = None,
     pad: bool = False,
 ) -> Tensor:
-    """Make a Tensor of anything array-like, over the same memory where that is possible.
+    """Make a Tensor of any array or numbers, over the same memory where that is possible.
 
     Args:
-        data: A Tensor, a Batch (its samples become the outermost dimension), a NumPy, CuPy, torch or DLPack array, a
-            result of DALI itself, a buffer (bytes are uint8), a number, or nested lists of numbers. Python's integers
-            become int32 (uint32, int64 or uint64 where they are too large), floats float32 (infinite where they are too
-            large); with `dtype` they are converted from their exact values. Data with a dtype keeps it. Any strides are
-            fine; big-endian data is swapped into a copy; a read-only array gives a read-only Tensor.
-        dtype: Element type to convert to, saturating and rounding half away from zero.
-        device: Where to put it; by default where it is.
-        layout: A letter for each dimension, such as "HWC"; by default that of `data`. It relabels, and moves nothing.
-        pad: Fill the samples of a ragged Batch or list with zeros to a common shape.
+        data: A Tensor; a Batch, whose samples become the outermost dimension; an array of NumPy, CuPy, torch or DLPack;
+            a result of DALI itself; a buffer (bytes are uint8); a number, or nested lists of numbers. Integers of
+            Python become int32, or uint32, int64 or uint64 if they are larger; floats become float32, infinite beyond
+            its range. With `dtype` both are converted from their exact values. Arrays keep their dtype and may have any
+            strides. Big-endian data is copied. A read-only array gives a read-only Tensor.
+        dtype: Element type to convert to, saturating, and rounding half away from zero.
+        device: The device of the Tensor; by default that of the data.
+        layout: A letter for each dimension, such as "HWC"; by default that of `data`. It moves no data.
+        pad: Whether to fill the samples of a ragged Batch or list with zeros, to one shape.
+
+    Returns:
+        A Tensor of the same shape.
 
     Raises:
-        ArgumentError: The data is not numbers, or the layout has another number of letters than the data dimensions.
+        ArgumentError: The data is not numbers, or the layout does not have a letter for each dimension.
+        DeviceError: This machine has no such device.
         ValueError: A Batch has samples of different shapes, and `pad` is False.
 
     >>> ndd.as_tensor([[1, 2.5]]).dtype
@@ -82,7 +86,7 @@ def tensor(
     layout: str | None = None,
     pad: bool = False,
 ) -> Tensor:
-    """Make a Tensor with memory of its own of anything array-like; arguments and errors are those of `as_tensor`.
+    """Make a Tensor with memory of its own, of any array or numbers. Arguments and errors are those of `as_tensor`.
 
     >>> a = numpy.zeros(2)
     >>> t = ndd.tensor(a)
@@ -132,19 +136,22 @@ def as_batch(
     device: DeviceLike = None,
     layout: str | None = None,
 ) -> Batch:
-    """Make a Batch of many samples, over the same memory where that is possible.
+    """Make a Batch of samples, over the same memory where that is possible.
 
     Args:
-        tensors: A Batch, also one of DALI's own or a list of tensors that its pipelines give; an array or Tensor, whose
-            outermost dimension becomes the samples; or any iterable of samples, each of them whatever `as_tensor`
-            takes. All must have one dtype, device, number of dimensions and layout. Python numbers in all of them are
-            promoted together: ``[1, 2.5]`` is float32.
-        dtype: Element type to convert to; with it samples may have different ones. Needed where there are no samples.
-        device: Where to put them; by default where they are.
+        tensors: A Batch; a result of DALI itself; an array or Tensor, whose outermost dimension becomes the samples; or
+            an iterable of samples, as of `as_tensor`. All samples have one dtype, device, number of dimensions and
+            layout; shapes may differ. Python numbers are promoted together: ``[1, 2.5]`` is float32.
+        dtype: Element type to convert to, also from samples of several types. An empty Batch needs it.
+        device: The device of the Batch; by default that of the samples.
         layout: A letter for each dimension of a sample, such as "HWC".
+
+    Returns:
+        A Batch over one (N, ...) array if an array or plain numbers were given, else over separate samples.
 
     Raises:
         ArgumentError: A sample is not numbers, or differs from the first; the message has its index.
+        DeviceError: This machine has no such device.
 
     >>> ndd.as_batch([[1, 2, 3], [4, 5]]).shape
     [(3,), (2,)]
@@ -160,9 +167,15 @@ def batch(
     device: DeviceLike = None,
     layout: str | None = None,
 ) -> Batch:
-    """Make a Batch with memory of its own; arguments and errors are those of `as_batch`.
+    """Make a Batch with memory of its own. Arguments and errors are those of `as_batch`.
 
     Samples of one shape become one (N, ...) array.
+
+    >>> a = numpy.zeros((2, 3))
+    >>> b = ndd.batch(a)
+    >>> a[0] = 7
+    >>> b.tolist()
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
     made = _batch("batch", tensors, dtype, device, layout)
     shared = made.whole is None and len(made) and len(set(made.shape)) == 1

@@ -412,7 +412,7 @@ _default = _Default()
 
 
 def get_default_rng() -> RNG:
-    """The stream that random operators of this thread draw from where none is given; seeded at random.
+    """Return the default stream of this thread, for random operators without `rng`. Its first seed is random.
 
     >>> ndd.random.get_default_rng() is ndd.random.get_default_rng()
     True
@@ -437,14 +437,17 @@ def lent_default() -> Callable[[], None]:
 
 
 def set_seed(seed: int) -> None:
-    """Start this thread's default stream anew from a seed; other threads keep theirs.
+    """Start this thread's default stream anew from a seed. Other threads keep theirs.
 
-    A process that is forked later has a stream of its own, by the seed and by how many this thread has forked since; so
-    has one that is spawned, where its program sets the seed as it begins. So no two workers of a loader draw the same,
-    nor those of two epochs, and the next run draws the same.
+    A process that is forked later has a stream of its own, by the seed and the number of the fork. So has a spawned
+    one, if its program sets the seed as it begins. Workers of a loader draw different numbers, also in later epochs,
+    and the next run draws the same.
 
     Args:
         seed: An integer in [0, 2**64).
+
+    Raises:
+        ArgumentError: The seed is no such integer.
 
     >>> ndd.random.set_seed(5)
     >>> ndd.random.get_default_rng().seed

@@ -386,9 +386,9 @@ class Placed(ABC):
         """Return the place, with its data and order, as JSON values. Take it at any time.
 
         Returns:
-            A dict of about a kilobyte, listed in docs/checkpoints.md. It has the place ("epoch", "position", "last"), the
-            order ("shuffle", "seed", "dealt"), digests of the data set ("samples", "names", "labels", "sized", "sizes",
-            "contents", "whole", "sketch"), and tallies of this shard ("given", "skipped"). Only the tallies differ
+            A dict of about a kilobyte, listed in docs/checkpoints.md. It has the place ("epoch", "position", "last"),
+            the order ("shuffle", "seed", "dealt"), digests of the data set ("samples", "names", "labels", "sized",
+            "sizes", "contents", "whole", "sketch"), and tallies of this shard ("given", "skipped"). Only these differ
             between shards. A selection adds "listed"; weights add "weights", "replacement" and "expected".
 
         >>> reader = ndd.readers.Map(dataset=list(range(10)))

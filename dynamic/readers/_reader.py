@@ -306,9 +306,9 @@ class Reader(Placed, Generic[G]):
             batch_size: Makes no difference.
 
         Returns:
-            A dict of integers with the keys "epoch_size" (samples of all shards), "epoch_size_padded" (the next multiple of the
-            number of shards, if the last batch is padded), "number_of_shards", "shard_id", "pad_last_batch" and
-            "stick_to_shard".
+            A dict of integers with the keys "epoch_size" (samples of all shards), "epoch_size_padded" (the next
+            multiple of the number of shards, if the last batch is padded), "number_of_shards", "shard_id",
+            "pad_last_batch" and "stick_to_shard".
 
         >>> reader = ndd.readers.Map(dataset=list(range(5)), num_shards=2, last_batch="pad")
         >>> reader.get_metadata()["epoch_size"], reader.get_metadata()["epoch_size_padded"]

@@ -148,20 +148,20 @@ class ExternalSource:
 
     @property
     def epoch(self) -> int:
-        """The epoch that the next sample belongs to: 0, 1, 2 ..."""
+        """The epoch of the next sample, from 0 on."""
         return self._place.epoch
 
     @property
     def resumable(self) -> bool:
-        """Whether a state tells where to go on."""
+        """Whether a state has a place to go on from."""
         return self._kind in _COUNTED
 
     def __call__(self, batch_size: int | None = None) -> Any:
         """Take the next sample or batch from the source.
 
         Args:
-            batch_size: Number of samples. Of sources of samples so many are taken, fewer at the end of an epoch; from
-                others so many must come, and a single Tensor is repeated.
+            batch_size: Number of samples. A source of samples is asked for so many, and gives fewer at the end of an
+                epoch. A source of batches must give so many; a single Tensor is repeated.
 
         Returns:
             A Batch, or without `batch_size` a Tensor from a source that makes no batches; with `num_outputs` a tuple.
@@ -210,9 +210,16 @@ class ExternalSource:
         return outputs
 
     def next_epoch(self, batch_size: int | None = None) -> Iterator[Output | tuple[Output, ...]]:
-        """Iterate until the source ends the epoch; arguments and errors are those of a call.
+        """Iterate until the source ends the epoch. The place belongs to the source: the next loop goes on there.
 
-        The place is the source's, not the iterator's: one that is left early leaves the source where it got to.
+        Args:
+            batch_size: Number of samples, as of a call.
+
+        Yields:
+            The outputs of a call.
+
+        Raises:
+            Exception: An error of a call. The next loop gets the same items again.
         """
         while True:
             try:
@@ -222,7 +229,7 @@ class ExternalSource:
             yield outputs
 
     def captured(self, batch_size: int, ctx: Any = None) -> Iterator[Output | tuple[Output, ...]]:  # noqa: ARG002
-        """The same as `next_epoch`; `ctx` is kept for scripts written for DALI."""
+        """Iterate over an epoch, as `next_epoch`: a name of DALI. `ctx` makes no difference."""
         return self.next_epoch(natural(f"{self._operator}.captured", "batch_size", batch_size, 1))
 
     def _samples(self, size: int | None) -> tuple[Output, ...]:
@@ -356,7 +363,7 @@ class ExternalSource:
         return list(value)
 
     def get_state(self) -> State:
-        """The place, as JSON values; "resumable" tells whether it is good for anything."""
+        """Return the place as JSON values. Only with "resumable" True a source can go on from it."""
         place = self._place  # no lock: others may take long to read a batch
         return {
             "version": _VERSION,
@@ -369,14 +376,17 @@ class ExternalSource:
         }
 
     def set_state(self, state: State) -> None:
-        """Return to a place.
+        """Return to the place of a state.
+
+        Args:
+            state: A result of `get_state`, of a source of the same kind.
 
         Raises:
             StateMismatch: The state is of another kind of source.
             StateError: The state is not one of a source.
 
         Warns:
-            StateWarning: The source has no place that it could return to; it goes on from wherever it is.
+            StateWarning: The source has no places; it goes on from where it is.
         """
         operator, state = self._operator, untold(state)
         if not isinstance(state, dict) or state.keys() != _STATE.keys():
@@ -429,11 +439,11 @@ class ExternalSource:
             self._place = Place(place["epoch"], place["iteration"], place["sample"], size, expected)
 
     def state_dict(self) -> State:
-        """The same as `get_state`, under the name that torch users expect."""
+        """Return the place as JSON values, as `get_state`: the name of PyTorch."""
         return self.get_state()
 
     def load_state_dict(self, state_dict: State) -> None:
-        """The same as `set_state`, under the name that torch users expect."""
+        """Return to the place of a state, as `set_state`: the name of PyTorch."""
         self.set_state(state_dict)
 
     def __repr__(self) -> str:

@@ -287,7 +287,7 @@ class Mix(Reader[Any]):
         return next(iter(self._children.values()))._given(outputs)
 
     def explain(self, sample: int | str, epoch: int | None = None) -> Explanation:
-        """Tell where a sample first comes in an epoch; see `File.explain`. Names begin with that of the child."""
+        """Find a sample in an epoch, as other readers. Its name begins with that of the child: ``"photos/7"``."""
         return super().explain(sample, epoch)
 
     # -- states -------------------------------------------------------------------------------------------------------
@@ -313,11 +313,11 @@ class Mix(Reader[Any]):
         return {"expected": str(self._expected(place))} if expected else {}
 
     def get_state(self) -> State:
-        """The place, and the mixture that it is a place in; see `File.get_state`.
+        """Return the place and the mixture as JSON values. Take it at any time.
 
         Returns:
-            JSON values: those of other readers, and "mixture": "stop", and of each child its "share" of 2**32, its
-            "state" at the start, and the number of samples "given".
+            A dict as of other readers, with the key "mixture". It has "stop", and the "share" of 2**32, the "state" at
+            the start and the number of samples "given" of each child.
         """
         with self._ordering:
             return self._state_at(self._progress)
@@ -332,7 +332,7 @@ class Mix(Reader[Any]):
     state_dict = get_state
 
     def set_state(self, state: State, *, on_mismatch: OnMismatch | None = None) -> None:
-        """Return to the place of a state; see `File.set_state`."""
+        """Return to the place of a state, as other readers. The children stay in place."""
         operator = self._operator
         with self._lock, self._ordering:
             given = dict(untold(state)) if isinstance(state, dict) else {}
