@@ -1,11 +1,11 @@
 """What operators cost, against NVIDIA DALI and against libraries called directly, interleaved in one process.
 
     python benchmarks/operators.py [--rounds 9] [--threads 2] [--only rotate crop] [--size 64x64]
-                                   [--dtype float32]
+                                   [--dtype float32] [--sound]
 
 Batches of 64 photos of 500 x 375 and single images of 1920 x 1080, the JPEG files of these, labels, boxes, points, and
 random numbers. With a size, batches of 64 images of that width and height, and their files, alone; with a dtype, images
-of that.
+of that. With --sound, sounds of four seconds at 16 kHz, their files and spectra, alone.
 Every library has the same number of threads: the direct calls are shared out to as many, each writing to memory of its
 own. Where a library does the same thing it is a rival; one that is not installed is left out. Ratios are medians over
 the rounds of our time to the other's. Rounds decode the same files; `training.py` decodes files that nobody has seen.
@@ -298,7 +298,6 @@ def data(folder: Path, size: str | None, dtype: str) -> dict[str, dict[str, Any]
         "boxes": {"64 x 1 to 7 boxes": [detected(i) for i in range(64)]},
         "points": {"64 x 50 points": [numpy.random.default_rng(i).random((50, 2), numpy.float32) for i in range(64)]},
         "nothing": {"64 samples": [None] * 64},
-        **heard(),
     }
     return {"images": of_each, "files": files, "paths": paths, **small}
 
@@ -415,6 +414,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--size")
     parser.add_argument("--dtype", default="uint8")
+    parser.add_argument("--sound", action="store_true")
     options = parser.parse_args()
     dynamic.set_num_threads(options.threads)
     if dali is not None:
@@ -424,7 +424,7 @@ def main() -> None:
     print("| operator | samples | ms each | DALI | DALI, CPU | without the native library | direct calls |")
     print("|---|---|--:|--:|--:|--:|---|")
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.threads) as pool:
-        kinds = data(Path(folder), options.size, options.dtype)
+        kinds = heard() if options.sound else data(Path(folder), options.size, options.dtype)
         for case in CASES:
             if not options.only or any(word in case.name for word in options.only):
                 for title, samples in kinds.get(case.of, {}).items():

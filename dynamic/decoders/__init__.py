@@ -1,7 +1,7 @@
 """Images from encoded bytes (JPEG, PNG, BMP, PNM, WebP, TIFF, GIF and JPEG 2000), sound, video and arrays.
 
-Nothing is taken on trust: formats are recognised by content, sizes are checked before memory is allocated, and what a
-library would only warn of is an error. All samples of a batch are tried, and one error names every one that failed.
+Nothing is taken on trust: formats are recognised by content, sizes are checked before memory is allocated, and
+warnings of libraries are errors. All samples of a batch are tried, and one error names every one that failed.
 """
 
 from ._inflate import inflate

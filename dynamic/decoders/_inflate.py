@@ -32,7 +32,7 @@ class _Chunks(NamedTuple):
 
     Attributes:
         places: Where each begins, and how long it is.
-        shape: Of what is in each.
+        shape: Of the array in each.
     """
 
     places: list[tuple[int, int]]

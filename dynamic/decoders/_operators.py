@@ -151,8 +151,8 @@ def image(
         formats: The formats that are read, such as ``("JPEG", "PNG")``; by default all. Files of others are refused.
         on_error: For files that cannot be decoded: "raise" one error that names all of them; "skip" them,
             which leaves a smaller Batch; or "null", an image without pixels in the place of each.
-        at_least: A height and width, for speed over exact pixels: each JPEG is decoded at the smallest of 1, 1/2, 1/4
-            and 1/8 of its size at which the image, or the window, is at least so large. By default all are decoded as
+        at_least: A height and width, for speed over exact pixels. Each JPEG is decoded at 1, 1/2, 1/4 or 1/8 of its
+            size: the smallest at which the image, or the window, is at least so large. By default all are decoded as
             they are, and so are other formats.
 
     Returns:
@@ -551,7 +551,7 @@ def video(
 
     By default all frames are decoded. A range of them is chosen by `start_frame`, `stride`, and either `end_frame` or
     `sequence_length`; any others by their numbers, `frames`. Frames are numbered from 0 on in the order in which they
-    are shown, and only those are decoded that are needed, from the key frames before them on. This needs the extra
+    are shown. Only frames that are needed are decoded, from the key frames before them on. This needs the extra
     `video`.
 
     Args:
@@ -559,8 +559,8 @@ def video(
         end_frame: The frame before which a range ends; by default it ends with the video.
         fill_value: The colour of frames that `pad_mode` "constant" adds: one number, or one of each channel.
         frames: The numbers of the frames, in any order; some may come several times.
-        pad_mode: What stands for frames outside of the video: "none" leaves out those after the end, and refuses
-            others; "constant" gives frames of one colour, "edge" repeats the first or the last frame, "reflect_1001"
+        pad_mode: Treatment of frames outside of the video: "none" leaves out those after the end, and refuses
+            others; "constant" gives frames of one colour; "edge" repeats the first or the last frame; "reflect_1001"
             and "reflect_101" go back from the end, with and without the last frame once more.
         sequence_length: How many frames a range has.
         start_frame: The first frame of a range; by default 0.

@@ -53,8 +53,9 @@ def debayer(
     Args:
         algorithm: OpenCV's: "bilinear_ocv", "edgeaware_ocv", "vng_ocv" (variable number of gradients, for uint8), or
             "gray_ocv", which finds the brightness. A GPU runs "bilinear_ocv".
-        blue_position: Row and column, 0 or 1, of the blue pixel in the tile of 2 x 2 pixels that begins at the second
-            row and the second column: (0, 0) is BGGR, (0, 1) GBRG, (1, 0) GRBG, (1, 1) RGGB, as OpenCV names patterns.
+        blue_position: Row and column, 0 or 1, of the blue pixel in a tile of 2 x 2 pixels. The tile begins at the
+            second row and the second column: (0, 0) is BGGR, (0, 1) GBRG, (1, 0) GRBG, (1, 1) RGGB, as OpenCV names
+            patterns.
 
     Returns:
         Images of the same height, width and dtype with the channels red, green and blue, or with one for "gray_ocv";

@@ -117,8 +117,8 @@ def random_bbox_crop(
         rng: A stream, or the draws of `RNG.keyed`; by default this thread's stream.
 
     Returns:
-        The start of the window (x, y) and its shape (width, height), float32, in units of the image, or in pixels if
-        there is a `crop_shape`; the boxes that are left in it, in its units; their labels, if there are labels; and
+        The start of the window (x, y) and its shape (width, height), float32, in units of the image; with a
+        `crop_shape` in pixels. Then the boxes that are left in it, in its units; their labels, if there are labels; and
         their places among the boxes, int32, if they are asked for.
 
     Raises:

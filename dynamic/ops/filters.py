@@ -215,13 +215,13 @@ def laplacian(
 ) -> Array:
     """Sum the second derivatives along the spatial dimensions, which are all but channels and frames.
 
-    The derivative along one dimension is smoothed along the others. Without a layout, images are HW, HWC or FHWC. What
-    is outside of an image is its reflection about the edge pixels.
+    The derivative along one dimension is smoothed along the others. Without a layout, images are HW, HWC or FHWC.
+    Images are reflected about their edge pixels.
 
     Args:
         dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
-        normalized_kernel: Scale each derivative by 2 ** (n + 2 - s), where n is the number of spatial dimensions and s
-            the sum of the sizes of its windows.
+        normalized_kernel: Scale each derivative by 2 ** (n + 2 - s), with n spatial dimensions and windows whose sizes
+            have the sum s.
         scale: Factor of the derivatives: one, or one for each spatial dimension in the order of the layout.
         smoothing_size: How many pixels smooth, an odd number up to 31: one, or one for each dimension; 1 does not
             smooth. By default as many as the derivative has.
@@ -351,9 +351,9 @@ def filter(
 ) -> Array:
     """Correlate each image, each frame of a video, or each volume with a kernel of its own or the same for all.
 
-    The inputs are the image, the kernel with as many dimensions as are spatial (all but channels and frames), and a
-    number to fill with where `border` is "constant", 0 by default. The kernel is not flipped. Without a layout, images
-    are HW, HWC or FHWC.
+    The inputs are the image, the kernel, and a number to fill with where `border` is "constant", 0 by default. The
+    kernel has the spatial dimensions, which are all but channels and frames. It is not flipped. Without a layout,
+    images are HW, HWC or FHWC.
 
     Args:
         anchor: Which weight lies on the pixel that is computed: an index for each dimension, or one for all; -1 is the

@@ -113,8 +113,8 @@ def jitter(
 ) -> None:
     """Replace each pixel by one at random near it.
 
-    With n for `nDegree`, the pixel at x reads one of the n pixels from x - n // 2 on, each as likely as the others, and
-    in the same way of y. Before the first row and column the nearest pixel is read, behind the last the fill.
+    With n for `nDegree`, the pixel at x reads one of the n pixels from x - n // 2 on, all with one chance. So it is
+    with y. Before the first row and column the nearest pixel is read, behind the last the fill.
 
     Args:
         image: Images or videos.

@@ -212,8 +212,8 @@ def normalize(
         Samples of the same shape and layout.
 
     Raises:
-        ArgumentError: A dimension is none of the sample, an array does not broadcast, or `batch` is asked for samples
-            that differ in a dimension that stays apart.
+        ArgumentError: A dimension is none of the sample, or an array does not broadcast; with `batch`, samples differ
+            in a dimension that stays apart.
 
     >>> ndd.normalize(ndd.as_tensor([1.0, 2.0, 3.0, 4.0, 5.0]), scale=2**0.5).numpy().round(3).tolist()
     [-2.0, -1.0, 0.0, 1.0, 2.0]

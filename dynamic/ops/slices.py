@@ -134,8 +134,8 @@ def slice(
         normalized_anchor: Whether an anchor of floats is a part of the whole, and not a position.
         normalized_shape: Whether an extent of floats is a part of the whole, and not a size.
         out_of_bounds_policy: Treatment of a window that is not inside: "error", "pad" it with `fill_values` (or
-            "constant"), "trim_to_shape", or go on with the array: "edge" (or "clamp") repeats its last elements,
-            "reflect_1001" (or "reflect") goes back from there, "reflect_101" too without repeating them, and "wrap"
+            "constant"), "trim_to_shape", or go on with the array: "edge" (or "clamp") repeats its last elements;
+            "reflect_1001" (or "reflect") goes back from there; "reflect_101" too, without repeating them; "wrap"
             begins again at the other edge.
         rel_end: Where the window ends, as a part of the whole.
         rel_shape: The size of the window, as a part of the whole.
@@ -147,7 +147,7 @@ def slice(
         Windows of the same layout. Begin and end are rounded, halves away from zero, each on its own.
 
     Raises:
-        ArgumentError: The window is not inside and the policy is "error", arguments contradict each other, or there are
+        ArgumentError: The window is not inside and the policy is "error"; arguments contradict each other; there are
             too many or too few numbers for the axes.
 
     >>> image = numpy.arange(12, dtype="uint8").reshape(3, 4)

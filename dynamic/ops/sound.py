@@ -529,8 +529,8 @@ def audio_resample(
         Signals of the same layout, with as many channels.
 
     Raises:
-        ArgumentError: None or several of these ways to say a length are given, a rate is 0, a signal has more than two
-            dimensions, or it is empty and the result is not.
+        ArgumentError: None or several of these ways to say a length are given; a rate is 0; a signal has more than two
+            dimensions, or is empty and the result is not.
 
     >>> ndd.audio_resample([0.0, 1.0, 2.0, 3.0], scale=0.5).tolist()
     [0.0, 2.0]

@@ -184,10 +184,10 @@ def warp_affine(
 ) -> Array:
     """Transform each image, or volume, by an affine matrix.
 
-    The matrix of two rows and three columns (three and four for volumes) maps a point of the result, (x, y) or
-    (x, y, z), to the point of the input that is read. Points are in pixels from the corner of the first pixel, whose
-    centre is at 0.5. The matrix may be nested lists or one list row by row, may have a last row (0, 0, 1), and is given
-    as the second input or as `matrix`. An array with one more dimension has a matrix for each frame of a video.
+    The matrix maps a point of the result, (x, y) or (x, y, z), to the point of the input that is read. It has two rows
+    and three columns, for volumes three and four. Points are in pixels from the corner of the first pixel, whose centre
+    is at 0.5. The matrix may be nested lists or one list row by row, and may have a last row (0, 0, 1). It is the
+    second input or `matrix`. An array with one more dimension has a matrix for each frame of a video.
 
     Args:
         dtype: Element type of the result, by default the image's; values are rounded and saturated to it.
@@ -282,9 +282,9 @@ def warp_perspective(
 ) -> Array:
     """Transform each image by a perspective matrix.
 
-    The matrix of three rows and columns maps a point (x, y, 1) of the result to (u, v, w), and the point (u / w, v / w)
-    of the input is read. The matrix may be nested lists or one list row by row, and is given as the second input or as
-    `matrix`. An array with one more dimension has a matrix for each frame of a video.
+    The matrix of three rows and columns maps a point (x, y, 1) of the result to (u, v, w). The point (u / w, v / w) of
+    the input is read. The matrix may be nested lists or one list row by row, and is the second input or `matrix`. An
+    array with one more dimension has a matrix for each frame of a video.
 
     Args:
         border_mode: Pixels outside the image: "constant" is `fill_value`, "replicate" the nearest pixel, "reflect" and

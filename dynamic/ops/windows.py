@@ -459,8 +459,8 @@ def crop_mirror_normalize(
         out_of_bounds_policy: For a window that is larger than the image: "error", "pad" it with
             `fill_values` (or "constant"), or "trim_to_shape".
         output_layout: Whether the channels come before height and width, "CHW", or after them, "HWC".
-        pad_output: Add channels until their number is a power of two: of 0, or where the policy is "pad" of what
-            `fill_values` has as one value, or for them.
+        pad_output: Add channels until their number is a power of two. They are 0; with the policy "pad" they have the
+            `fill_values`, one for all or one for each.
         scale: Factor of the result.
         shift: Added to the result.
         std: Divisor of each channel: one value, or one for each; not 0.
@@ -469,8 +469,8 @@ def crop_mirror_normalize(
         Images of the layout `output_layout`, behind frames and with the depth before the height.
 
     Raises:
-        ArgumentError: The window is larger than the image and the policy is "error", there are too many or too few
-            extents or values, or one of `std` is 0.
+        ArgumentError: The window is larger than the image and the policy is "error"; there are too many or too few
+            extents or values; one of `std` is 0.
 
     >>> image = numpy.full((2, 2, 3), 200, "uint8")
     >>> normalised = ndd.crop_mirror_normalize(image, mean=[100, 200, 50], std=[50, 1, 100])
