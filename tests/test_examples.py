@@ -148,17 +148,18 @@ def test_training_by_a_loader_with_workers_that_is_killed_goes_on_to_the_same_we
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
-def test_training_on_words_that_is_killed_goes_on_to_the_same_weights(tmp_path):
-    pytest.importorskip("PIL")
+@pytest.mark.parametrize(("name", "library"), [("keyword_spotting", "PIL"), ("clips", "av")])
+def test_training_with_numpy_that_is_killed_goes_on_to_the_same_weights(name, library, tmp_path):
+    pytest.importorskip(library)
 
     def run(output: str, *arguments: str) -> tuple[int, list[str]]:
-        command = [sys.executable, str(ROOT / "examples" / "keyword_spotting.py"), "--output", output, "--steps", "40"]
+        command = [sys.executable, str(ROOT / "examples" / f"{name}.py"), "--output", output, "--steps", "40"]
         done = subprocess.run([*command, "--every", "3", *arguments], capture_output=True, text=True, cwd=tmp_path)
         assert done.stderr == ""
         return done.returncode, done.stdout.splitlines()
 
     whole = run("whole")[1]
-    kill = random.randrange(3, 40)  # an epoch has 5 steps
+    kill = random.randrange(3, 40)  # an epoch has 5 steps, or 15
     assert run("killed", "--kill-at", str(kill))[0] == -signal.SIGKILL, kill
     code, rest = run("killed")
     assert (code, rest[0]) == (0, f"{kill // 3 * 3} steps have been made")
