@@ -10,16 +10,14 @@ import sys
 import av
 import numpy as np
 import pytest
-from av.video.reformatter import Interpolation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from videos import VIDEOS, chunks, made, number, video
 
 from dynamic.errors import DecodeError
 from dynamic.io import _video
-from dynamic.io._video import Damaged, Video
+from dynamic.io._video import SCALING, Damaged, Video
 
-_FLAGS = int(Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT)
 names = pytest.mark.parametrize("name", VIDEOS)
 
 
@@ -27,7 +25,7 @@ def decoded(data):
     """All frames, in order, by FFmpeg alone."""
     with av.open(io.BytesIO(data)) as file:
         return [
-            frame.reformat(format="rgb24", interpolation=_FLAGS, threads=1).to_ndarray()
+            frame.reformat(format="rgb24", interpolation=SCALING, threads=1).to_ndarray()
             for frame in file.decode(file.streams.best("video"))
             if not frame.is_corrupt
         ]

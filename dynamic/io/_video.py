@@ -23,12 +23,14 @@ from dynamic._core import film
 from dynamic.errors import DecodeError, Failure
 from dynamic.kernels.cpu.images.convert import upright
 
-__all__ = ["MOST_FRAMES", "Colours", "Damaged", "Table", "Video", "refused"]
+__all__ = ["MOST_FRAMES", "SCALING", "Colours", "Damaged", "Table", "Video", "refused"]
 
 Colours: TypeAlias = Literal["RGB", "YCbCr"]
 
 MOST_FRAMES = 2**24  #: of a file; a day at 120 frames a second has less
 _MOST_PIXELS = 2**26  # of a frame: twice those of 8K
+#: Flags of libswscale: SWS_BILINEAR, SWS_FULL_CHR_H_INT and SWS_ACCURATE_RND, by which its colours are those of DALI.
+SCALING = 0x2 | 0x2000 | 0x40000
 _NEAR = 16  # frames that are decoded and left out rather than sought over
 _BUFFER = 1 << 16  # bytes that FFmpeg asks for at once
 
@@ -209,7 +211,7 @@ class Video:
                 self._file,
                 options=_STRICT | {"err_detect": "0"},
                 container_options={"format_whitelist": _CONTAINERS},
-                metadata_errors="replace",
+                **({"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}),
                 buffer_size=_BUFFER,
                 io_open=_no_other_file,
             )
@@ -242,7 +244,7 @@ class Video:
 
     def _listed(self) -> Table:
         """The frames by their packets; by decoding where these do not tell."""
-        base = self._stream.time_base or Fraction(1, 1000)
+        base = _fraction(self._stream.time_base) or Fraction(1, 1000)
         rows, told = list[tuple[int, int, int, bool, bool]](), True
         hidden = self._decoder.name in ("vp8", "libvpx")
         for packet in self._packets():
@@ -329,8 +331,8 @@ class Video:
             raise refused(self.format, "none of its frames can be decoded", Damaged)
         times = [time for time in before if time is not None]
         if len(times) < frames or any(b <= a for a, b in itertools.pairwise(times)):
-            rate = self._stream.average_rate or self._stream.guessed_rate or Fraction(25)
-            base, times = 1 / Fraction(rate), list(range(frames))
+            rate = _fraction(self._stream.average_rate) or _fraction(self._stream.guessed_rate) or Fraction(25)
+            base, times = 1 / rate, list(range(frames))
         column = numpy.array(times, numpy.int64)
         after = int(column[-1] - column[-2]) if frames > 1 else 1
         none = numpy.zeros(frames, numpy.int64)
@@ -477,13 +479,10 @@ class Video:
         planar = colours == "RGB" and turn == 1 and film.in_use() and frame.format.name in _PLANAR
         if planar and self._site and _rgb(frame, out, self._site):
             return
-        from av.video.reformatter import Interpolation
-
-        flags = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
         with _wording(self.format, f"frame {number}: "):
             made = frame.reformat(
                 format="rgb24" if colours == "RGB" else "yuv444p",
-                interpolation=int(flags),
+                interpolation=SCALING,
                 dst_color_range=None if colours == "RGB" else "MPEG",
                 threads=1,
             )
@@ -510,6 +509,11 @@ _SHORT = {
     "mpegts": "MPEG-TS",
     "mpeg": "MPEG-PS",
 }
+
+
+def _fraction(value: Any) -> Fraction | None:
+    """A number of PyAV, which has a type of its own for fractions from version 19 on; None if it is none, or 0."""
+    return Fraction(value.numerator, value.denominator) if value is not None and value.denominator and value else None
 
 
 def _matroska_size(start: bytes) -> int:
