@@ -1,4 +1,4 @@
-"""For all examples: real photos to run them on, their options, a hash of their weights, and a contact sheet."""
+"""For all examples: real photos to run them on, their options, a hash of their weights, a curve and a contact sheet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import hashlib
 import importlib.util
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +140,30 @@ def _save(path: Path, upright: Image.Image, orientation: int) -> None:
     back = numpy.asarray(ImageOps.exif_transpose(Image.open(path)), numpy.int16)
     if numpy.abs(back - numpy.asarray(upright, numpy.int16)).mean() > 10:
         raise AssertionError(f"{path} does not turn back to the photo that it was made of")
+
+
+def plot(path: Path, losses: Sequence[float], width: int = 640, height: int = 320) -> None:
+    """Draw a curve of losses: each of them, and their running mean."""
+    left, top, right, bottom = 44, 14, width - 12, height - 30
+    most = max(losses) * 1.05
+    picture = Image.new("RGB", (width, height), "white")
+    draw = ImageDraw.Draw(picture)
+
+    def point(step: float, loss: float) -> tuple[float, float]:
+        return left + (right - left) * step / max(len(losses) - 1, 1), bottom - (bottom - top) * loss / most
+
+    for k in range(5):
+        value = most * k / 4
+        draw.line([point(0, value), point(len(losses) - 1, value)], fill="#dddddd")
+        draw.text((6, point(0, value)[1] - 6), f"{value:.2f}", fill="black")
+    for k in range(0, len(losses), max(len(losses) // 6, 1)):
+        draw.text((point(k, 0)[0] - 4, bottom + 6), str(k + 1), fill="black")
+    draw.text((right - 30, bottom + 18), "step", fill="black")
+    draw.text((left, 0), "loss", fill="black")
+    means = [sum(part) / len(part) for part in (losses[max(k - 4, 0) : k + 1] for k in range(len(losses)))]
+    draw.line([point(k, loss) for k, loss in enumerate(losses)], fill="#9dbcd8")
+    draw.line([point(k, loss) for k, loss in enumerate(means)], fill="#1f5f99", width=3)
+    picture.save(path)
 
 
 def contact_sheet(path: Path, rows: dict[str, tuple], cell: int = 200) -> None:

@@ -3,8 +3,8 @@
     python examples/train_pytorch.py [FOLDER] [--output FOLDER] [--steps 60] [--every 7] [--kill-at STEP]
 
 FOLDER holds photos in class folders (class/photo.jpg); without it, a small set is made as in resume.py. Every few steps
-model, optimizer, loader and the losses so far go into one file, training.pt. If that is there, the run goes on from
-it. With --kill-at the process ends itself by SIGKILL after that step, as a machine that fails would. Try
+model, optimizer, loader, dropout and the losses so far go into one file, training.pt. If that is there, the run goes on
+from it. With --kill-at the process ends itself by SIGKILL after that step. Try
 
     python examples/train_pytorch.py --output whole
     python examples/train_pytorch.py --output killed --kill-at 25; python examples/train_pytorch.py --output killed
@@ -17,11 +17,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from PIL import Image, ImageDraw
+from torch import nn
 
 import dynamic as ndd
 from dynamic.pytorch import Loader
@@ -29,12 +28,10 @@ from dynamic.pytorch import Loader
 sys.path.insert(0, str(Path(__file__).parent))
 import photos
 
-BATCH_SIZE = 8
-WORKERS = 2
 SIDE = 32
 
 
-def augmented(jpegs: ndd.Batch, labels: ndd.Batch) -> tuple[ndd.Batch, ndd.Batch]:
+def augmented(jpegs, labels):
     """Photos, turned, cut to a square, mirrored and normalised; and their classes. It runs in the workers."""
     draws = ndd.random.RNG(seed=7).keyed(jpegs)  # they belong to the photos, whatever their batch
     angles = ndd.random.uniform(range=(-15.0, 15.0), rng=draws["angle"])
@@ -44,128 +41,49 @@ def augmented(jpegs: ndd.Batch, labels: ndd.Batch) -> tuple[ndd.Batch, ndd.Batch
     return ndd.crop_mirror_normalize(images, mirror=mirror, mean=[128.0] * 3, std=[64.0] * 3), labels
 
 
-class Network(torch.nn.Sequential):
-    """Two convolutions and a layer that decides."""
-
-    def __init__(self, classes: int) -> None:
-        super().__init__(
-            torch.nn.Conv2d(3, 16, 5, stride=2),
-            torch.nn.ReLU(),
-            torch.nn.Conv2d(16, 32, 3, stride=2),
-            torch.nn.ReLU(),
-            torch.nn.Flatten(),
-            torch.nn.Dropout(0.2),
-            torch.nn.LazyLinear(classes),
-        )
-        self(torch.zeros(1, 3, SIDE, SIDE))
-
-
-class Training:
-    """All that a run has, and what of it a checkpoint keeps."""
-
-    def __init__(self, folder: Path, checkpoint: Path) -> None:
-        torch.manual_seed(1234)
-        torch.use_deterministic_algorithms(mode=True)
-        self.path = checkpoint
-        self.model = Network(sum(path.is_dir() for path in folder.iterdir()))
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=2e-3)
-        self.losses: list[float] = []
-        saved = torch.load(checkpoint, weights_only=True) if checkpoint.exists() else None
-        if saved is not None:
-            self.model.load_state_dict(saved["model"])
-            self.optimizer.load_state_dict(saved["optimizer"])
-            self.losses = saved["losses"]
-        reader = ndd.readers.File(file_root=folder, random_shuffle=True, seed=7, scalar_labels=True)
-        self.photos = len(reader)
-        self.loader = Loader(reader, augmented, batch_size=BATCH_SIZE, num_workers=WORKERS)
-        if saved is not None:
-            self.loader.load_state_dict(saved["loader"])
-            torch.set_rng_state(saved["dropout"])
-
-    def save(self) -> None:
-        """Write the file anew, whole or not at all."""
-        part = self.path.with_suffix(".part")
-        with part.open("wb") as file:
-            torch.save(
-                {
-                    "model": self.model.state_dict(),
-                    "optimizer": self.optimizer.state_dict(),
-                    "loader": self.loader.state_dict(),
-                    "dropout": torch.get_rng_state(),
-                    "losses": self.losses,
-                },
-                file,
-            )
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self.path)
-
-    def run(self, steps: int, every: int, kill_at: int | None) -> None:
-        """Train until so many steps have been made, in this process and in those before it."""
-        while len(self.losses) < steps:
-            for batch in self.loader:
-                loss = torch.nn.functional.cross_entropy(self.model(batch["data"]), batch["label"].long())
-                self.optimizer.zero_grad()
-                loss.backward()
-                self.optimizer.step()
-                self.losses.append(loss.item())
-                step = len(self.losses)
-                progress(step, steps, self.losses[-1])
-                if step % every == 0 or step == steps:
-                    self.save()
-                if step == kill_at:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                if step == steps:
-                    return
-
-
-def progress(step: int, steps: int, loss: float) -> None:
-    """Show how far the run is: a line that is written over in a terminal, a line now and then elsewhere."""
-    done = 30 * step // steps
-    line = f"step {step:4} of {steps} [{'#' * done}{'.' * (30 - done)}] loss {loss:.3f}"
-    if sys.stdout.isatty():
-        print(line, end="\n" if step == steps else "\r", flush=True)
-    elif step % 10 == 0 or step == steps:
-        print(line, flush=True)
-
-
-def plot(path: Path, losses: Sequence[float], width: int = 640, height: int = 320) -> None:
-    """Draw a curve of the losses: each of them, and their running mean."""
-    left, top, right, bottom = 44, 14, width - 12, height - 30
-    most = max(losses) * 1.05
-    picture = Image.new("RGB", (width, height), "white")
-    draw = ImageDraw.Draw(picture)
-
-    def point(step: float, loss: float) -> tuple[float, float]:
-        return left + (right - left) * step / max(len(losses) - 1, 1), bottom - (bottom - top) * loss / most
-
-    for k in range(5):
-        value = most * k / 4
-        draw.line([point(0, value), point(len(losses) - 1, value)], fill="#dddddd")
-        draw.text((6, point(0, value)[1] - 6), f"{value:.2f}", fill="black")
-    for k in range(0, len(losses), max(len(losses) // 6, 1)):
-        draw.text((point(k, 0)[0] - 4, bottom + 6), str(k + 1), fill="black")
-    draw.text((right - 30, bottom + 18), "step", fill="black")
-    draw.text((left, 0), "loss", fill="black")
-    means = [sum(part) / len(part) for part in (losses[max(k - 4, 0) : k + 1] for k in range(len(losses)))]
-    draw.line([point(k, loss) for k, loss in enumerate(losses)], fill="#9dbcd8")
-    draw.line([point(k, loss) for k, loss in enumerate(means)], fill="#1f5f99", width=3)
-    picture.save(path)
-
-
 def main() -> None:
     """Train, from the start or from a checkpoint."""
     parser = photos.parser(__doc__)
     parser.add_argument("folder", nargs="?", type=Path, help="photos in class folders")
     options = parser.parse_args()
-    options.output.mkdir(parents=True, exist_ok=True)
     folder = options.folder or photos.make(options.output / "photos")
-    training = Training(folder, options.output / "training.pt")
-    print(f"{training.photos} photos in {folder}; {len(training.losses)} steps have been made")
-    training.run(options.steps, options.every, options.kill_at)
-    plot(options.output / "loss.png", training.losses)
+    options.output.mkdir(parents=True, exist_ok=True)
+    path, part = options.output / "training.pt", options.output / "training.part"
+    torch.manual_seed(1234)
+    torch.use_deterministic_algorithms(mode=True)
+    reader = ndd.readers.File(file_root=folder, random_shuffle=True, seed=7, scalar_labels=True)
+    loader = Loader(reader, augmented, batch_size=8, num_workers=2)
+    layers = [nn.Conv2d(3, 16, 5, 2), nn.ReLU(), nn.Conv2d(16, 32, 3, 2), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2)]
+    model = nn.Sequential(*layers, nn.Linear(32 * 6 * 6, len(reader.classes)))
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    parts, losses = {"model": model, "optimizer": optimizer, "loader": loader}, []
+    if path.exists():
+        saved = torch.load(path, weights_only=True)
+        losses = saved.pop("losses")
+        torch.set_rng_state(saved.pop("dropout"))
+        for name, state in saved.items():
+            parts[name].load_state_dict(state)
+    print(f"{len(reader)} photos in {folder}; {len(losses)} steps have been made")
+    while (step := len(losses)) < options.steps:
+        for batch in loader:  # the next epoch, or the rest of one that was stopped
+            loss = nn.functional.cross_entropy(model(batch["data"]), batch["label"])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            step += 1
+            print(f"step {step}: loss {losses[-1]:.3f}", flush=True)
+            if step % options.every == 0 or step == options.steps:
+                beside = {"losses": losses, "dropout": torch.get_rng_state()}
+                torch.save(beside | {name: each.state_dict() for name, each in parts.items()}, part)
+                part.replace(path)  # a kill leaves the old file or the new one, never half of one
+            if step == options.kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if step == options.steps:
+                break
+    photos.plot(options.output / "loss.png", losses)
     print(f"picture: {options.output / 'loss.png'}")
-    print(f"weights: {photos.digest(training.model.state_dict())}")
+    print(f"weights: {photos.digest(model.state_dict())}")
 
 
 if __name__ == "__main__":
