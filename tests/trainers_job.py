@@ -266,7 +266,7 @@ def torchrun(job: Job) -> None:
             loss.backward()
             optimizer.step()
             steps += 1
-            if not distributed.is_initialized() or distributed.get_rank() == 0:
+            if not distributed.is_initialized() or distributed.get_rank() == job.arguments.saver:
                 saved = {"model": job.model.state_dict(), "optimizer": optimizer.state_dict(), "steps": steps}
                 torch.save({**saved, "loader": loader.state_dict()}, part := path.with_suffix(".part"))
                 part.replace(path)
@@ -367,6 +367,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--whole", action="store_true", help="give each process all samples")
     parser.add_argument("--save", default="steps", choices=["steps", "epochs"])
+    parser.add_argument("--saver", type=int, default=0, help="the rank that saves, under torchrun")
     parser.add_argument("--prepare", action="store_true", help="hand the loader to Accelerate")
     parser.add_argument("--kill-at", type=int, help="end the process after so many steps")
     parser.add_argument("--kill-in", type=float, default=0, help="seconds from there")
