@@ -44,7 +44,8 @@ class Batches:
         checkpoint = tf.train.Checkpoint(model=model, data=data)
 
     Args:
-        source: A function without arguments that makes a `Pipeline` or a reader, or a reader.
+        source: A function without arguments that makes a `Pipeline` or a reader; a reader; or a list of readers, of
+            which the others have ``order_of=`` the first.
         output_map: A name for each output.
         batch_size: Samples in a batch of a reader; by default its `max_batch_size`.
         transform: Applied to the `tf.data.Dataset` of an epoch, such as ``lambda dataset: dataset.prefetch(2)``.

@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import nn
 
 import dynamic as ndd
+from dynamic.pytorch import Loader
 
 sys.path.insert(0, str(Path(__file__).parent))
 import photos
@@ -33,15 +35,13 @@ def cropped(jpegs, rng):
     return ndd.crop_mirror_normalize(images, mirror=mirror, mean=[128.0] * 3, std=[64.0] * 3)
 
 
-def batches(reader, rng):
-    """Images mixed with those of partners, and labels that tell both classes."""
-    for jpegs, labels in reader.next_epoch(batch_size=8):
-        draws = rng.keyed(jpegs)
-        others, theirs = reader.partners(draws["partners"])
-        partners = cropped(others, rng), theirs
-        mixed = {"partners": partners, "alpha": 0.4, "num_classes": CLASSES, "rng": draws["mixup"]}
-        images, labels = ndd.mixup(cropped(jpegs, rng), labels, **mixed)
-        yield images.torch(), labels.torch()
+def mixed(reader, jpegs, labels):
+    """Images mixed with those of partners, and labels that tell both classes. It runs in the workers."""
+    rng = ndd.random.RNG(seed=7)
+    draws = rng.keyed(jpegs)
+    others, theirs = reader.partners(draws["partners"])
+    how = {"partners": (cropped(others, rng), theirs), "alpha": 0.4, "num_classes": CLASSES, "rng": draws["mixup"]}
+    return ndd.mixup(cropped(jpegs, rng), labels, **how)
 
 
 def main() -> None:
@@ -55,7 +55,8 @@ def main() -> None:
     model = nn.Sequential(*layers, nn.Linear(32 * 7 * 7, CLASSES))
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     reader = ndd.readers.File(file_root=folder, random_shuffle=True, seed=7)
-    parts, step, rng = {"model": model, "optimizer": optimizer, "reader": reader}, 0, ndd.random.RNG(seed=7)
+    loader = Loader(reader, partial(mixed, reader), batch_size=8, num_workers=2)
+    parts, step = {"model": model, "optimizer": optimizer, "loader": loader}, 0
     if path.exists():
         saved = torch.load(path, weights_only=True)
         step = saved.pop("step")
@@ -63,8 +64,8 @@ def main() -> None:
             parts[name].load_state_dict(state)
     print(f"{len(reader)} photos; {step} steps have been made")
     while step < options.steps:
-        for images, labels in batches(reader, rng):
-            loss = nn.functional.cross_entropy(model(images), labels)
+        for batch in loader:  # the next epoch, or the rest of one that was stopped
+            loss = nn.functional.cross_entropy(model(batch["data"]), batch["label"])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -2,9 +2,9 @@
 
     python examples/segmentation.py [--output FOLDER] [--steps 60] [--every 7] [--kill-at STEP]
 
-Two readers give photos and their masks in one order. Both are turned and cropped by one draw, masks by the nearest
-pixel, with 255 outside of the photo, which the loss ignores. With --kill-at the process ends itself by SIGKILL after
-that step.
+Two readers give photos and their masks in one order, and a loader makes batches of both ahead. Both are turned and
+cropped by one draw, masks by the nearest pixel, with 255 outside of the photo, which the loss ignores. With --kill-at
+the process ends itself by SIGKILL after that step.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 import dynamic as ndd
+from dynamic.pytorch import Loader
 
 sys.path.insert(0, str(Path(__file__).parent))
 import photos
@@ -25,9 +26,9 @@ import photos
 SIDE, NOTHING = 64, 255
 
 
-def augmented(jpegs, pngs, rng):
-    """Photos as a network takes them, and the class of each pixel."""
-    draws = rng.keyed(jpegs)
+def augmented(jpegs, _, pngs, __):
+    """Photos as a network takes them, and the class of each pixel. It runs in the workers."""
+    draws = ndd.random.RNG(seed=7).keyed(jpegs)
     masks = ndd.decoders.image(pngs, output_type=ndd.ImageType.GRAY)
     turn = ndd.random.uniform(range=(-30.0, 30.0), rng=draws["turn"])
     outside = {"fill_value": 0.0, "mask_fill": NOTHING}
@@ -35,7 +36,7 @@ def augmented(jpegs, pngs, rng):
     found = ndd.together(ndd.random_resized_crop, **found, size=SIDE, random_area=(0.3, 1.0), rng=draws["crop"])
     images = ndd.sometimes(0.3, ndd.gaussian_blur, found["image"], sigma=1.0, rng=draws["blur"])
     images = ndd.crop_mirror_normalize(images, mean=[100.0] * 3, std=[50.0] * 3)
-    return images.torch(), ndd.as_tensor(found["masks"]).torch(copy=True)[..., 0].long()
+    return {"image": images, "classes": found["masks"]}
 
 
 def main() -> None:
@@ -50,7 +51,8 @@ def main() -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     reader = ndd.readers.File(file_root=folder, dir_filters=["images"], random_shuffle=True, seed=7)
     masks = ndd.readers.File(file_root=folder, dir_filters=["masks"], order_of=reader)
-    parts, step, rng = {"model": model, "optimizer": optimizer, "reader": reader, "masks": masks}, 0, ndd.random.RNG(7)
+    loader = Loader([reader, masks], augmented, batch_size=6, num_workers=2)
+    parts, step = {"model": model, "optimizer": optimizer, "loader": loader}, 0
     if path.exists():
         saved = torch.load(path, weights_only=True)
         step = saved.pop("step")
@@ -58,9 +60,9 @@ def main() -> None:
             parts[name].load_state_dict(state)
     print(f"{len(reader)} photos; {step} steps have been made")
     while step < options.steps:
-        for (jpegs, _), (pngs, _) in zip(reader.next_epoch(batch_size=6), masks.next_epoch(batch_size=6), strict=True):
-            images, classes = augmented(jpegs, pngs, rng)
-            loss = nn.functional.cross_entropy(model(images), classes, ignore_index=NOTHING)
+        for batch in loader:  # the next epoch, or the rest of one that was stopped
+            classes = batch["classes"][..., 0].long()
+            loss = nn.functional.cross_entropy(model(batch["image"]), classes, ignore_index=NOTHING)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

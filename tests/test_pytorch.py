@@ -28,6 +28,7 @@ from strategies import examples
 from dynamic import ArgumentError, Batch, StateMismatch, checkpoint
 from dynamic.errors import StateError
 from dynamic.pipeline import Pipeline, fn, pipeline_def
+from dynamic.random import RNG, uniform
 from dynamic.readers import File, _ranks
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -1039,6 +1040,108 @@ def test_a_loader_goes_on_with_other_workers_ranks_and_batches(
     (epoch,) = {epoch for epoch, _ in rest}
     found = [x for each in given_before for x in each.get(epoch, [])] + [x for _, part in rest for x in part]
     assert sorted(found) == list(range(COUNT))
+
+
+def pairs_of(folder, **arguments):
+    """Readers of numbers, and of the numbers after them."""
+    first = reader_of(folder, **arguments)
+    return [first, File(file_root=folder, files=FILES[1:] + FILES[:1], order_of=first, max_batch_size=4)]
+
+
+PARTNERS = RNG(9)
+
+
+def paired(first, _, second, labels):
+    """Both numbers of each pair, and the draws of both."""
+    draws = [uniform(range=(0.0, 1.0), rng=PARTNERS.keyed(numbers)) for numbers in (first, second)]
+    return {"data": first, "second": second, "draw": draws[0] - draws[1], "label": labels}
+
+
+@examples(1 / 4)
+@given(
+    stop=st.integers(1, 13), sizes=st.tuples(*[st.integers(1, 4)] * 2),
+    workers=st.sampled_from([(0, 0), (2, 0), (0, 2)]),
+    shards=st.integers(1, 2), others=st.integers(1, 2), last=st.sampled_from(["partial", "pad"]),
+)  # fmt: skip
+def test_readers_side_by_side_stop_and_go_on_together(folder, stop, sizes, workers, shards, others, last):
+    def made(k, rank, ranks):
+        readers = pairs_of(folder, shard_id=rank, num_shards=ranks, last_batch=last)
+        return Loader(readers, paired, batch_size=sizes[k], num_workers=workers[k] if rank == 0 else 0)
+
+    def rows(batches):
+        found = [x for batch in batches for x in zip(*(batch[n].ravel().tolist() for n in batch), strict=True)]
+        assert all((b == (a + 1) % COUNT and draw == 0.0) for a, b, draw, _ in found)
+        return [a for a, *_ in found]
+
+    before = [made(0, rank, shards) for rank in range(shards)]
+    stop = min(stop, len(before[0]))
+    given_before = [x for loader in before for x in rows(itertools.islice(loader, stop))]
+    after = [made(1, rank, others) for rank in range(others)]
+    state = json.loads(json.dumps(before[-1].state_dict()))
+    for loader in after:
+        loader.load_state_dict(state)
+    (epoch,) = {loader.epoch for loader in after}
+    found = rows(batch for loader in after for batch in loader) + ([] if epoch else given_before)
+    assert set(found) == set(range(COUNT))
+    assert last == "pad" or len(found) == COUNT
+
+
+def test_readers_side_by_side_must_be_paired_and_so_their_states(folder):
+    first, second = pairs_of(folder)
+    state = Loader([first, second]).state_dict()
+    assert list(state["states"]) == ["reader", "reader_1"]
+    for source, message in [
+        ([first, reader_of(folder)], r"'source\[1\]' must be a reader with order_of= the first"),
+        ([second, first], r"'source\[1\]' must be a reader with order_of= the first"),
+        ([first, 3], "or a list of readers"),
+        ([], "or a list of readers"),
+    ]:
+        with pytest.raises(ArgumentError, match=message):
+            Loader(source)
+    with pytest.raises(StateMismatch, match="is of 2 readers, and this has a reader"):
+        Loader(first).load_state_dict(state)
+    with pytest.raises(StateMismatch, match="is of a reader, and this has 2 readers"):
+        Loader([first, second]).load_state_dict(Loader(first).state_dict())
+    other = File(file_root=folder, files=FILES[2:] + FILES[:2], order_of=first, max_batch_size=4)
+    with pytest.raises(StateMismatch):
+        Loader([first, other]).load_state_dict(state)
+
+
+def test_an_error_of_one_of_two_readers_comes_at_its_batch(tmp_path):
+    laid_out(tmp_path)
+    loader = Loader(pairs_of(tmp_path), paired)
+    names = [name for batch, _ in reader_of(tmp_path).next_epoch() for name in batch.origin.names]
+    (tmp_path / FILES[(int(names[9]) + 1) % COUNT]).rename(tmp_path / "away")
+    with pytest.raises(Exception, match=r"cannot be read|is not the file|No such file"):
+        for _ in loader:
+            state = loader.state_dict()
+    (tmp_path / "away").rename(tmp_path / FILES[(int(names[9]) + 1) % COUNT])
+    loader.load_state_dict(state)
+    assert [x for batch in loader for x in batch["data"].ravel().tolist()] == [int(name) for name in names[8:]]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_partners_are_read_in_the_step_of_any_worker(folder, workers):
+    reader = reader_of(folder)
+
+    def step(numbers, _):
+        others, _ = reader.partners(PARTNERS.keyed(numbers)["partners"])
+        return {"data": numbers, "other": others}
+
+    other = reader_of(folder)
+    expected = []
+    for first, _ in other.next_epoch(3):
+        theirs, _ = other.partners(PARTNERS.keyed(first)["partners"])
+        expected += zip(first.numpy().ravel().tolist(), theirs.numpy().ravel().tolist(), strict=True)
+    loader, found = Loader(reader, step, num_workers=workers), []
+    for batch in itertools.islice(loader, 2):
+        found += zip(batch["data"].ravel().tolist(), batch["other"].ravel().tolist(), strict=True)
+    reader = reader_of(folder)
+    again = Loader(reader, step, batch_size=2, num_workers=2 - workers)
+    again.load_state_dict(loader.state_dict())
+    for batch in again:
+        found += zip(batch["data"].ravel().tolist(), batch["other"].ravel().tolist(), strict=True)
+    assert found == expected
 
 
 @pytest.mark.parametrize("workers", [0, 2])

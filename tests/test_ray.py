@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -306,3 +307,23 @@ def test_a_node_that_is_lost_changes_nothing(cluster, folder):
     cluster.remove_node(node, allow_graceful=False)
     batches += ahead
     assert found(batches) == of_one_process(folder)
+
+
+def test_ray_train_that_is_killed_goes_on_to_the_same_weights(tmp_path):
+    for library in ("ray.train", "torch", "skimage", "sklearn"):
+        pytest.importorskip(library, reason=f"{library} is not installed")
+
+    def run(output, *arguments):
+        command = [sys.executable, str(ROOT / "examples" / "ray_train.py"), "--output", output, "--steps", "8"]
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "RAY_worker_niceness": "0"}
+        done = subprocess.run([*command, "--every", "2", *arguments], env=environment, cwd=tmp_path,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+        return done.returncode, set(re.findall("weights: [0-9a-f]{64}", done.stdout)), done.stdout
+
+    code, whole, text = run("whole")
+    assert (code, len(whole)) == (0, 1), text
+    code, none, text = run("killed", "--kill-at", "5")
+    assert (code, none) == (1, set()), text
+    code, found, text = run("killed")
+    assert (code, found) == (0, whole), text
+    assert "0 steps have been made" not in text

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dynamic import ArgumentError, Batch, ExternalSource, StateError, StateMismatch
@@ -21,6 +21,7 @@ from dynamic.readers._reader import (
     Reader,
     epoch_ended,
     is_shuffled,
+    leader_of,
     num_shards_of,
     pass_over_step,
     progress_of,
@@ -36,7 +37,8 @@ from ._run import OWN, columns
 __all__ = ["Epochs", "Item", "Place", "Resumable", "Source", "States", "place_of", "state_of"]
 
 X = TypeVar("X")
-Source: TypeAlias = "Reader[Any] | Callable[[], Reader[Any] | Pipeline]"
+Readers: TypeAlias = "Reader[Any] | Sequence[Reader[Any]]"
+Source: TypeAlias = "Readers | Callable[[], Readers | Pipeline]"
 States: TypeAlias = "dict[str, JSON]"
 _TYPES = {"version": int, "states": dict, "skip": int, "workers": int, "ended": bool}  #: of the entries of a state
 
@@ -81,7 +83,8 @@ class Epochs:
 
     Args:
         operator: Whose errors these are.
-        source: A function without arguments that makes a `Pipeline` or a reader, or a reader.
+        source: A function without arguments that makes a `Pipeline` or a reader, or a reader; or a list of readers, of
+            which the first gives the others their order.
         batch_size: Samples in a batch of a reader; by default its `max_batch_size`.
 
     Attributes:
@@ -96,21 +99,22 @@ class Epochs:
     def __init__(self, operator: str, source: Source, batch_size: int | None) -> None:
         self._operator, self._source = operator, source
         made: Any = source() if callable(source) and not isinstance(source, Reader) else source
-        self._reader = made if isinstance(made, Reader) else None
+        self._readers = _readers(operator, made)
+        self._reader = self._readers.get("reader")
         self._batch_size: int | None = None
         self._length: int | None = None
-        if isinstance(made, Reader):
-            self._batch_size = made._batch_size(operator, batch_size)
+        if self._reader is not None:
+            self._batch_size = self._reader._batch_size(operator, batch_size)
             if self._batch_size is None:
                 raise ArgumentError(operator, "batch_size", "given for a reader without max_batch_size", "None")
-            self.first = {"reader": made.get_state()}
+            self.first = {name: reader.get_state() for name, reader in self._readers.items()}
         elif isinstance(made, Pipeline) and callable(source):
             if batch_size is not None:
                 hint = "A pipeline knows its batch size."
                 raise ArgumentError(operator, "batch_size", "left out for a pipeline", shown(batch_size), hint)
             self.first = made._course.own_states()
         else:
-            expected = "a function that makes a Pipeline or a reader, or a reader"
+            expected = "a function that makes a Pipeline or a reader, or a reader, or a list of readers"
             raise ArgumentError(operator, "source", expected, shown(made))
 
     def check(self, states: Mapping[str, JSON]) -> None:
@@ -122,16 +126,15 @@ class Epochs:
         if self._reader is None:
             self._pipeline(states)
             return
-        if set(states) != {"reader"}:
+        if set(states) != set(self._readers):
+            here, there = (f"{n} readers" if n > 1 else "a reader" for n in (len(self._readers), len(states)))
+            there = "a pipeline" if OWN in states else there
             raise StateMismatch(
-                f"{self._operator}: the state is of a pipeline, and this has a reader.",
-                ["a pipeline in the state, a reader here"],
+                f"{self._operator}: the state is of {there}, and this has {here}.",
+                [f"{there} in the state, {here} here"],
             )
-        back = way_back(self._reader)
-        try:
-            self._reader.set_state(states["reader"])  # type: ignore[arg-type] # checked there
-        finally:
-            back()
+        for name in self._readers:
+            self._at(name, states, lambda *_: None)
 
     # -- places -------------------------------------------------------------------------------------------------------
 
@@ -155,13 +158,11 @@ class Epochs:
         return self._start(states, epoch) if self._reader is None else self._start_of_reader(states, epoch)
 
     def _start_of_reader(self, states: States, epoch: int) -> States:
-        def started(reader: Reader[Any], _: int) -> States:
+        def started(reader: Reader[Any], _: int) -> JSON:
             after = epoch_ended(progress_of(reader))
-            return {
-                "reader": state_at(reader, after if after.place.epoch == epoch else Progress(ReaderPlace(epoch, 0)))
-            }
+            return state_at(reader, after if after.place.epoch == epoch else Progress(ReaderPlace(epoch, 0)))
 
-        return self._of_states(states, started)
+        return {name: self._at(name, states, started) for name in self._readers}
 
     def _start(self, states: States, epoch: int) -> States:
         """The same of a pipeline. A batch of it is made: only then its sources are known."""
@@ -200,11 +201,13 @@ class Epochs:
             ArgumentError: Another rank has another order.
         """
         self._asked(self.first, lambda reader, _: check_order(reader))
+        for name in list(self._readers)[1:]:
+            check_order(self._readers[name])
 
     def _asked(self, states: States, ask: Callable[[Reader[Any], int], X]) -> X | None:
         """An answer of the first reader at states, for a batch size; None where the first source is none."""
         if self._reader is not None:
-            return self._of_states(states, ask)
+            return self._at("reader", states, ask)
         _, first, size = self._first(states)
         return ask(first, size) if isinstance(first, Reader) else None
 
@@ -215,14 +218,13 @@ class Epochs:
         name, first = of_pipeline(weakref.ref(pipeline), pipeline.num_threads, graph.first_source)
         return name, first, pipeline.batch_size
 
-    def _of_states(self, states: States, ask: Callable[[Reader[Any], int], X]) -> X:
-        """An answer of the reader at states; then it is where it was."""
-        reader, size = self._reader, self._batch_size
-        assert reader is not None
+    def _at(self, name: str, states: Mapping[str, JSON], ask: Callable[[Reader[Any], int], X]) -> X:
+        """An answer of a reader at states; then it is where it was."""
+        reader, size = self._readers[name], self._batch_size
         assert size is not None
         back = way_back(reader)
         try:
-            reader.set_state(states["reader"])  # type: ignore[arg-type] # checked there
+            reader.set_state(states[name])  # type: ignore[arg-type] # checked there
             return ask(reader, size)
         finally:
             back()
@@ -239,24 +241,27 @@ class Epochs:
         """
         if self._reader is None:
             return self._of_pipeline(states, skip, stride)
-        return self._of_reader(self._reader, states, skip, stride)
+        return self._of_readers(self._reader, states, skip, stride)
 
-    def _of_reader(self, reader: Reader[Any], states: States, skip: int, stride: int) -> Generator[Item]:
+    def _of_readers(self, first: Reader[Any], states: States, skip: int, stride: int) -> Generator[Item]:
         size = self._batch_size
         assert size is not None
-        reader.set_state(states["reader"])  # type: ignore[arg-type] # checked there
-        rest = reader.next_epoch(size)
+        for name, reader in self._readers.items():
+            reader.set_state(states[name])  # type: ignore[arg-type] # checked there
+        rests = [reader.next_epoch(size) for reader in self._readers.values()]
         while True:
-            for _ in range(skip):
-                pass_over_step(reader, size)
-            made = [next(rest, None)]  # of which nothing stays here while the consumer has it
-            if made[0] is None:
-                yield Item(None, {"reader": reader.get_state()})
+            for reader in self._readers.values():
+                for _ in range(skip):
+                    pass_over_step(reader, size)
+            made = [[next(rest, None) for rest in rests]]  # of which nothing stays here while the consumer has it
+            if made[0][0] is None:
+                yield Item(None, {name: reader.get_state() for name, reader in self._readers.items()})
                 return
-            progress = progress_of(reader)
-            over = not steps_left(reader, size, progress.place)
-            following: States | None = {"reader": state_at(reader, epoch_ended(progress))} if over else None
-            yield Item(columns(made.pop()), {"reader": state_at(reader, progress)}, following)
+            ended: States | None = None
+            if not steps_left(first, size, progress_of(first).place):
+                ended = {name: state_at(r, epoch_ended(progress_of(r))) for name, r in self._readers.items()}
+            here: States = {name: state_at(r, progress_of(r)) for name, r in self._readers.items()}
+            yield Item(tuple(batch for outputs in made.pop() for batch in columns(outputs)), here, ended)
             skip = stride - 1
 
     def _pipeline(self, states: Mapping[str, JSON]) -> tuple[Pipeline, int]:
@@ -292,6 +297,24 @@ class Epochs:
         if self._length is None:
             raise TypeError(f"{self._operator} has no length: the first source of its pipeline is not a reader.")
         return self._length
+
+
+def _readers(operator: str, made: Any) -> dict[str, Reader[Any]]:
+    """The readers of a source by the names of their states; none of a pipeline.
+
+    Raises:
+        ArgumentError: One of several has an order of its own.
+    """
+    if isinstance(made, Reader):
+        return {"reader": made}
+    several = list(made) if isinstance(made, (list, tuple)) else []
+    if not all(isinstance(reader, Reader) for reader in several):
+        return {}
+    for i, reader in enumerate(several[1:], 1):
+        if leader_of(reader) not in several[:i]:
+            expected = "a reader with order_of= the first, whose samples are in its order"
+            raise ArgumentError(operator, f"source[{i}]", expected, shown(reader))
+    return {"reader" if i == 0 else f"reader_{i}": reader for i, reader in enumerate(several)}
 
 
 class Resumable:

@@ -72,8 +72,8 @@ class Batches:
     batch was given, or when another begins, however far it has been read.
 
     Args:
-        source: A function without arguments that makes a `Pipeline` or a reader, or a reader. Where workers are not
-            forked, it must be one that can be pickled.
+        source: A reader; a list of readers, of which the others have ``order_of=`` the first; or a function without
+            arguments that makes one of these or a `Pipeline`. Where workers are not forked, it must be picklable.
         output_map: A name for each output.
         batch_size: Samples in a batch of a reader; by default its `max_batch_size`.
         step: Applied to the outputs, in the worker: called with Batches, it returns one, a tuple, or a dict of them,

@@ -41,10 +41,10 @@ class Loading:
     batch was given, or when another begins, however far it has been read.
 
     Args:
-        dataset: A reader, a function without arguments that makes a reader or a `Pipeline`, or a `Dataset`, which has
-            the next four arguments itself.
-        step: A function of the outputs, called in the worker. It returns a Batch, a tuple, or a dict, whose keys are
-            the names.
+        dataset: A reader; a list of readers, of which the others have ``order_of=`` the first; a function without
+            arguments that makes one of these or a `Pipeline`; or a `Dataset`, which has the next four arguments itself.
+        step: A function of the outputs of all readers, called in the worker. It returns a Batch, a tuple, or a dict,
+            whose keys are the names.
         batch_size: Samples in a batch of a reader; by default its `max_batch_size`.
         output_map: A name for each output.
         dynamic_shape: Whether to fill smaller samples with zeros, at the end of each dimension; else samples of

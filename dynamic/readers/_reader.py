@@ -88,6 +88,11 @@ def has_step(reader: Reader[Any], place: Place, batch_size: int) -> bool:
     return reader._share(place, batch_size) is not None
 
 
+def leader_of(reader: Reader[Any]) -> Reader[Any] | None:
+    """The reader whose order a reader has, by `order_of`; None where it has its own."""
+    return reader._leader
+
+
 def num_shards_of(reader: Reader[Any]) -> int:
     """The number of shards of a reader."""
     return reader._num_shards
@@ -118,6 +123,7 @@ class Reader(Placed, Generic[G]):
 
     # Subclasses tell the samples (`_distinct`, `_ids`, `_names`, `_digests`) and read them (`_read`).
 
+    _leader: Reader[Any] | None = None  # the reader whose order this one has
     _compared: bool = False  # whether its order was compared with those of the other shards
 
     def __init__(
