@@ -376,7 +376,7 @@ class Loader(Resumable):
         self._states, self._begun = {"reader": state_at(reader, epoch_ended(progress_of(reader)))}, False
 
     def _dataset(self, reader: Reader[Any], size: int) -> ray.data.Dataset:
-        """The rest of the epoch on the cluster. A stage of its own costs a copy of what is read."""
+        """The rest of the epoch on the cluster. A stage of its own costs a copy of the data."""
         step, output_map, arguments = self._step, self._output_map, self._arguments
         if not isinstance(step, type) and set(arguments) <= _READING:
             return _rest(reader, size, _Stepped(_OPERATOR, step, output_map), self._blocks, arguments)

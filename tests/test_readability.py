@@ -21,7 +21,7 @@ def test_pages_and_docstrings_are_easy_to_read(counts):
 
 def test_nouns_take_the_place_of_what(counts):
     found = {name: count.whats for name, count in counts.items() if count.whats}
-    assert sum(found.values()) < 25, found
+    assert sum(found.values()) < 40, found
 
 
 @pytest.mark.parametrize(

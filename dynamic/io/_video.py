@@ -282,7 +282,7 @@ class Video:
                 raise refused(self.format, f"it ends after {size} of {wanted} bytes", Damaged)
 
     def _check_duration(self, table: Table) -> None:
-        """Refuse a Matroska file that says it lasts longer: damage hides what is behind it there."""
+        """Refuse a Matroska file that says it lasts longer: damage hides the frames behind it."""
         if not self.format.startswith("Matroska"):
             return
         tag, alone = self._stream.metadata.get("DURATION", ""), len(self._container.streams) == 1
@@ -568,7 +568,7 @@ def _orientation(frame: Any) -> int:
 
 
 def _no_other_file(url: str, flags: int, options: Mapping[str, str]) -> NoReturn:  # noqa: ARG001
-    """Refuse what a file says lies elsewhere."""
+    """Refuse parts of a file that lie elsewhere."""
     raise refused(None, "it names other files, which are not opened")
 
 

@@ -250,7 +250,7 @@ def _dl_tensor_python_function(
 ) -> Batch | tuple[Batch, ...] | None:
     """Call a function with Tensors, which all libraries take by DLPack: DALI's ``fn.dl_tensor_python_function``.
 
-    It returns what `as_tensor` takes, such as capsules of DLPack.
+    It returns data for `as_tensor`, such as capsules of DLPack.
     """
 
     def taken(found: Any) -> Any:

@@ -16,7 +16,7 @@ from ._output import Declared
 
 __all__ = ["Drawing", "of_function"]
 
-#: They end what `Pipeline.push_current` began.
+#: They end the drawing that `Pipeline.push_current` began.
 _pushed: ContextVar[tuple[Callable[[], None], ...]] = ContextVar("pushed", default=())
 
 

@@ -75,7 +75,7 @@ class Recording(NamedTuple):
         return self._replace(frames=count, first=first, values=values)
 
     def _read_flac(self, flac: _Frames, out: Array) -> None:
-        """Read it natively, where all is usual; otherwise libsndfile reads it, or says what is wrong."""
+        """Read it natively, where all is usual; otherwise libsndfile reads it, or names the fault."""
         frames = numpy.frombuffer(flac.data, numpy.uint8)[flac.start :]
         if self.first or not _core.in_use() or native.flac(frames, flac.bits, flac.most, out) < self.frames:
             file = _opened_by_libsndfile("FLAC", flac.data)
@@ -237,7 +237,7 @@ def _flac(data: memoryview) -> Recording | None:
     return Recording("FLAC", float(rate), count, channels, flac=_Frames(data, place, bits, most))
 
 
-# What libsndfile reads in silence as a shorter sound.
+# Files that libsndfile reads in silence as a shorter sound.
 
 
 def _check_ogg(data: memoryview) -> None:
@@ -312,7 +312,7 @@ def _mp3_size(header: bytes) -> int:
     return (72 if second else 144) * 1000 * kilobits // hertz + (header[2] >> 1 & 1)
 
 
-#: By format what refuses a file that libsndfile would cut short.
+#: Checks by format, which refuse a file that libsndfile would cut short.
 _CHECKED = {"OGG": _check_ogg, "AIFF": _check_aiff}
 
 
