@@ -43,7 +43,7 @@ def test_colours_are_those_of_libswscale(format, height, width, seed, kind, spac
     frame = frame_of(format, height, width, seed, kind)
     frame.colorspace, frame.color_range = space, range
     out = np.zeros((height, width, 3), np.uint8)
-    assert _video._rgb(frame, out, film.SITES[0])
+    assert _video._rgb(frame, _video._planes(frame), out, film.SITES[0])
     assert np.array_equal(out, by_swscale(frame))
 
 
@@ -51,7 +51,7 @@ def test_colours_are_those_of_libswscale(format, height, width, seed, kind, spac
 def test_every_width_has_its_neighbours(width):
     frame = frame_of("yuv420p", 17, width, width, "noise")
     out = np.zeros((17, width, 3), np.uint8)
-    assert _video._rgb(frame, out, film.SITES[0])
+    assert _video._rgb(frame, _video._planes(frame), out, film.SITES[0])
     assert np.array_equal(out, by_swscale(frame))
 
 
@@ -79,6 +79,13 @@ def test_the_site_of_a_flat_frame_is_left_open():
         plane.update(b"\x70" * plane.buffer_size)
     assert _video._site_of(flat, by_swscale(flat)) is None
     assert _video._site_of(flat, by_swscale(flat) + np.uint8(1)) == ()
+
+
+@given(st.integers(16, 200), st.integers(16, 40), st.integers(0, 9), st.sampled_from(film.SITES))
+def test_the_site_is_told_by_a_part_of_a_frame(height, width, seed, site):
+    frame, out = frame_of("yuv420p", height, width, seed, "noise"), np.zeros((height, width, 3), np.uint8)
+    assert _video._rgb(frame, _video._planes(frame), out, site)
+    assert _video._site_of(frame, out) == site
 
 
 @pytest.mark.parametrize("name", videos.VIDEOS)

@@ -476,8 +476,8 @@ class Video:
                 f"frame {number} has {height} x {width} pixels, where the first has {out.shape[0]} x {out.shape[1]}"
             )
             raise refused(self.format, reason, Damaged)
-        planar = colours == "RGB" and turn == 1 and film.in_use() and frame.format.name in _PLANAR
-        if planar and self._site and _rgb(frame, out, self._site):
+        planar = colours == "RGB" and turn == 1 and film.in_use() and _is_planar(frame)
+        if planar and self._site and _rgb(frame, _planes(frame), out, self._site):
             return
         with _wording(self.format, f"frame {number}: "):
             made = frame.reformat(
@@ -532,29 +532,43 @@ def _matroska_size(start: bytes) -> int:
 #: Formats of planes of 8 bits that are converted here, with the results of libswscale.
 _PLANAR = frozenset(f"yuv{kind}{sampling}p" for kind in ("", "j") for sampling in (420, 422, 444))
 _FULL = 2  # range
+_ROWS = 64  # that tell the site of chroma
 
 
-def _rgb(frame: Any, out: Array, site: tuple[int, int]) -> bool:
-    """Fill memory with the colours of a frame; False leaves that to libswscale."""
-    if any(plane.line_size <= 0 for plane in frame.planes):
-        return False
-    planes = [
+def _is_planar(frame: Any) -> bool:
+    return frame.format.name in _PLANAR and all(plane.line_size > 0 for plane in frame.planes)
+
+
+def _planes(frame: Any) -> list[Array]:
+    """Luma and both chromas of a frame."""
+    return [
         numpy.frombuffer(plane, numpy.uint8)[: plane.height * plane.line_size].reshape(plane.height, -1)[
             :, : plane.width
         ]
         for plane in frame.planes
     ]
+
+
+def _rgb(frame: Any, planes: Sequence[Array], out: Array, site: tuple[int, int]) -> bool:
+    """Fill memory with the colours of planes of a frame; False leaves that to libswscale."""
     full = frame.format.name.startswith("yuvj") or int(frame.color_range) == _FULL
     return film.rgb(planes, out, int(frame.colorspace), site, full=full)
 
 
 def _site_of(frame: Any, pixels: Array) -> tuple[int, int] | tuple[()] | None:
     """The site of chroma by which a frame has these pixels: none does, or None where several do."""
-    made, found = numpy.empty_like(pixels), set()
-    luma, chroma, _ = frame.planes
+    planes, found = _planes(frame), set()
+    (height, width), (rows, columns) = planes[0].shape, planes[1].shape
+    wanted, ends = pixels, 0
+    if height % 2 == 0 and height > _ROWS:  # then a few rows of the middle tell
+        top = (height - _ROWS) // 4 * 2
+        planes = [plane[top * len(plane) // height :][: _ROWS * len(plane) // height] for plane in planes]
+        wanted, ends = pixels[top : top + _ROWS], 2
+    made = numpy.empty_like(wanted)
     for site in film.SITES:
-        if _rgb(frame, made, site) and numpy.array_equal(made, pixels):
-            found.add((site[0] if chroma.width < luma.width else 128, site[1] if chroma.height < luma.height else 128))
+        inner = slice(ends, len(made) - ends)  # rows at the ends have other neighbours
+        if _rgb(frame, planes, made, site) and numpy.array_equal(made[inner], wanted[inner]):
+            found.add((site[0] if columns < width else 128, site[1] if rows < height else 128))
     return None if len(found) > 1 else found.pop() if found else ()
 
 
