@@ -27,6 +27,8 @@ __all__ = ["ADDED", "FORMER", "Constant", "called", "constant", "input_sets"]
 #: Former and other names of operators and readers of DALI, and the present ones.
 FORMER: Mapping[str, str] = {
     "audio_decoder": "decoders.audio",
+    "caffe2_reader": "readers.caffe2",
+    "caffe_reader": "readers.caffe",
     "coco_reader": "readers.coco",
     "coin_flip": "random.coin_flip",
     "fast_resize_crop_mirror": "resize_crop_mirror",
@@ -36,6 +38,7 @@ FORMER: Mapping[str, str] = {
     "image_decoder_crop": "decoders.image_crop",
     "image_decoder_random_crop": "decoders.image_random_crop",
     "image_decoder_slice": "decoders.image_slice",
+    "mxnet_reader": "readers.mxnet",
     "nemo_asr_reader": "readers.nemo_asr",
     "normal_distribution": "random.normal",
     "numpy_reader": "readers.numpy",
@@ -58,6 +61,7 @@ FORMER: Mapping[str, str] = {
             "equalize",
             "filter",
             "peek_image_shape",
+            "readers.fits",
             "resize",
             "tensor_resize",
         )

@@ -62,6 +62,7 @@ _OF_READERS = frozenset(
         "dont_use_mmap",
         "use_o_direct",
         "register_buffers",
+        "verify",
         "cache_header_information",
         "skip_cached_images",
         "additional_decode_surfaces",

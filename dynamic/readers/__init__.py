@@ -1,11 +1,14 @@
 """Readers: sources of samples, visited in exact epochs, with a place that can be saved."""
 
 from ._reader import Reader
+from .caffe import Caffe, Caffe2
 from .coco import COCO
 from .external import ExternalSource
 from .files import File
+from .fits import Fits
 from .mapped import Map
 from .mix import Mix
+from .mxnet import MXNet
 from .nemo_asr import NemoAsr
 from .npy import Numpy
 from .sequence import Sequence
@@ -15,8 +18,12 @@ from .webdataset import Webdataset
 
 __all__ = [
     "COCO",
+    "Caffe",
+    "Caffe2",
     "ExternalSource",
     "File",
+    "Fits",
+    "MXNet",
     "Map",
     "Mix",
     "NemoAsr",
@@ -28,11 +35,3 @@ __all__ = [
     "VideoResize",
     "Webdataset",
 ]
-
-_NOT_HERE = frozenset(("Caffe", "Caffe2", "MXNet"))
-
-
-def __getattr__(name: str) -> object:
-    """Advice for readers of DALI that are not here."""
-    hint = "; take its samples from readers.ExternalSource, or write them to files for readers.File"
-    raise AttributeError(f"module 'dynamic.readers' has no attribute {name!r}{hint if name in _NOT_HERE else ''}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, overload
 
@@ -15,6 +15,7 @@ from dynamic.dtypes import DTypeLike
 from dynamic.errors import ArgumentError, shown
 
 from ._stored import Unusable
+from ._wire import BYTES, CONTINUED, CUT_OFF, FOUR, VARINT, Malformed, fields, length, only, varints
 
 __all__ = [
     "Column",
@@ -43,19 +44,11 @@ _MOST_DIMENSIONS = 32
 
 _KINDS = {1: string, 2: float32, 3: int64}  # types of the lists of a feature, by the number of their field
 
-# A field begins with its number times 8 and its wire type: 0 a varint, 1 eight bytes, 2 a length and so many bytes, 5
-# four bytes. Bytes are mostly where they always are, and that is asked for first; `_fields` reads other forms.
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
-_FIRST = 1 << 3 | _BYTES  # field 1, bytes
-_SECOND = 2 << 3 | _BYTES
-_CONTINUED = 0x80  # the bit of a varint's byte that says that another follows
-_OF_INTEGERS = 3 << 3 | _BYTES
+# Bytes are mostly where they always are, and that is asked for first; `fields` reads other forms.
+_FIRST = 1 << 3 | BYTES  # field 1, bytes
+_SECOND = 2 << 3 | BYTES
+_OF_INTEGERS = 3 << 3 | BYTES
 _LONG_LENGTH = 35  # bits of a length that are looked at together; a record of more is large enough to be read alone
-_LONGEST = 10  # bytes of a varint
-_TAGS = 1 << 32  # tags are less
-_NEGATIVE = 1 << 63  # from here on, of 64 bits, numbers are negative
-_FEW = 48  # bytes of varints; for fewer it is faster to go through them one by one
-_CUT_OFF = "holds no tf.train.Example: it ends within a field"
 
 
 @dataclass(frozen=True)
@@ -293,7 +286,7 @@ def _column(memory: Array, column: Column, lists: _Lists | None, numbers: Array)
     if lists is None:
         return [_missing(column) for _ in numbers]
     firsts, ends = lists.firsts[numbers], lists.ends[numbers]
-    if column.one and lists.tag == _OF_INTEGERS and (ends == firsts + 1).all() and (memory[firsts] < _CONTINUED).all():
+    if column.one and lists.tag == _OF_INTEGERS and (ends == firsts + 1).all() and (memory[firsts] < CONTINUED).all():
         found: list[int] = memory[firsts].tolist()
         return found
     if column.kind == string and lists.tag == _FIRST:
@@ -307,13 +300,13 @@ def _spans(memory: Array, at: Array, tag: int, right: Array) -> tuple[Array, Arr
     right &= memory.take(at, mode="clip") == tag
     byte = memory.take(at + 1, mode="clip")
     size, start, shift = (byte & 0x7F).astype(numpy.int64), at + 2, 0
-    more = byte >= _CONTINUED
+    more = byte >= CONTINUED
     while more.any() and shift < _LONG_LENGTH:
         shift += 7
         byte = memory.take(start, mode="clip")
         size += (byte & 0x7F).astype(numpy.int64) * more << shift
         start = start + more
-        more = more & (byte >= _CONTINUED)
+        more = more & (byte >= CONTINUED)
     right &= ~more
     return start, start + size
 
@@ -401,24 +394,24 @@ def stored_features(record: memoryview, names: Container[bytes]) -> dict[bytes, 
         Unusable: The record is no tf.train.Example.
     """
     found: dict[bytes, memoryview] = {}
-    tag, start = _only(record)
+    tag, start = only(record)
     if tag == _FIRST:
         _take_entries(record[start:], names, found)
     else:
-        for number, wire, start, stop in _fields(record):
-            if number == 1 and wire == _BYTES:
+        for number, wire, start, stop in fields(record):
+            if number == 1 and wire == BYTES:
                 _take_entries(record[start:stop], names, found)
     return found
 
 
 def _list_of(feature: memoryview) -> tuple[int, memoryview]:
     """The type of a feature as a number in `_KINDS`, and its stored list; 0 where it holds nothing."""
-    tag, start = _only(feature)
-    if tag in (_FIRST, _SECOND, 3 << 3 | _BYTES):
+    tag, start = only(feature)
+    if tag in (_FIRST, _SECOND, 3 << 3 | BYTES):
         return tag >> 3, feature[start:]
     kind, parts = 0, list[memoryview]()
-    for number, wire, start, stop in _fields(feature):
-        if wire == _BYTES and number in _KINDS:
+    for number, wire, start, stop in fields(feature):
+        if wire == BYTES and number in _KINDS:
             if number != kind:  # a list of another kind replaces the one so far
                 kind, parts = number, []
             parts.append(feature[start:stop])
@@ -427,44 +420,44 @@ def _list_of(feature: memoryview) -> tuple[int, memoryview]:
 
 def _strings(stored: memoryview) -> list[memoryview]:
     """The strings of a list."""
-    tag, start = _only(stored)
+    tag, start = only(stored)
     if tag == _FIRST:
         return [stored[start:]]
-    return [stored[start:stop] for number, wire, start, stop in _fields(stored) if number == 1 and wire == _BYTES]
+    return [stored[start:stop] for number, wire, start, stop in fields(stored) if number == 1 and wire == BYTES]
 
 
 def _floats(stored: memoryview) -> Array:
     """The numbers of a list of floats: float32."""
-    tag, start = _only(stored)
-    parts = [stored[start:]] if tag == _FIRST else _first_of(stored, _FOUR)
+    tag, start = only(stored)
+    parts = [stored[start:]] if tag == _FIRST else _first_of(stored, FOUR)
     for part in parts:
         if len(part) % 4:
-            raise Unusable(f"holds no tf.train.Example: a list of floats has {len(part)} bytes")
+            raise Malformed(f"a list of floats has {len(part)} bytes")
     packed = parts[0] if len(parts) == 1 else b"".join(parts)
     return numpy.frombuffer(packed, "<f4").astype(numpy.float32)  # a copy: these may begin anywhere
 
 
 def _integers(stored: memoryview) -> Array:
     """The numbers of a list of integers: int64."""
-    tag, start = _only(stored)
+    tag, start = only(stored)
     if tag == _FIRST:
-        return _varints(stored[start:])
-    parts = _first_of(stored, _VARINT)
-    if any(len(part) and part[-1] & _CONTINUED for part in parts):
-        raise Unusable(_CUT_OFF)
-    return _varints(memoryview(b"".join(parts)))
+        return varints(stored[start:])
+    parts = _first_of(stored, VARINT)
+    if any(len(part) and part[-1] & CONTINUED for part in parts):
+        raise Malformed(CUT_OFF)
+    return varints(memoryview(b"".join(parts)))
 
 
 def _first_of(stored: memoryview, wire: int) -> list[memoryview]:
     """The numbers of a list that are not all in one piece: each for itself, or some packed, or both."""
-    return [stored[start:stop] for number, how, start, stop in _fields(stored) if number == 1 and how in (wire, _BYTES)]
+    return [stored[start:stop] for number, how, start, stop in fields(stored) if number == 1 and how in (wire, BYTES)]
 
 
 def _take_entries(data: memoryview, names: Container[bytes], found: dict[bytes, memoryview]) -> None:
     """Take the features out of a map of them. Of several with one name it is the last that counts."""
     at, end = 0, len(data)
     while at < end:
-        if at + 6 <= end and data[at] == _FIRST and data[at + 2] == _FIRST and (size := data[at + 1]) < _CONTINUED:
+        if at + 6 <= end and data[at] == _FIRST and data[at + 2] == _FIRST and (size := data[at + 1]) < CONTINUED:
             start, stop = at + 4, at + 2 + size  # it is short, and so are the lengths in it
             after = start + data[at + 3]
             if after + 2 <= stop <= end and data[after] == _SECOND and after + 2 + data[after + 1] == stop:
@@ -473,8 +466,8 @@ def _take_entries(data: memoryview, names: Container[bytes], found: dict[bytes, 
                     found[name] = data[after + 2 : stop]
                 at = stop
                 continue
-        number, wire, start, at = next(_fields(data, at))
-        if number == 1 and wire == _BYTES:
+        number, wire, start, at = next(fields(data, at))
+        if number == 1 and wire == BYTES:
             name, feature = _entry(data[start:at])
             if name in names:
                 found[name] = feature
@@ -484,96 +477,16 @@ def _entry(entry: memoryview) -> tuple[bytes, memoryview]:
     """The name and the feature of an entry of a map, which are fields 1 and 2 of it."""
     end = len(entry)
     if end > 3 and entry[0] == _FIRST:
-        size, start = _length(entry, 1)
+        size, start = length(entry, 1)
         stop = start + size
         if stop < end and entry[stop] == _SECOND:
-            size, begin = _length(entry, stop + 1)
+            size, begin = length(entry, stop + 1)
             if begin + size == end:
                 return entry[start:stop].tobytes(), entry[begin:]
     name, parts = b"", list[memoryview]()
-    for number, wire, start, stop in _fields(entry):
-        if number == 1 and wire == _BYTES:
+    for number, wire, start, stop in fields(entry):
+        if number == 1 and wire == BYTES:
             name = entry[start:stop].tobytes()
-        elif number == 2 and wire == _BYTES:
+        elif number == 2 and wire == BYTES:
             parts.append(entry[start:stop])  # several would be parts of one
     return name, parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
-
-
-def _fields(data: memoryview, at: int = 0) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of a message: their numbers and wire types, and where their values begin and end."""
-    end = len(data)
-    while at < end:
-        tag, at = _length(data, at)
-        number, wire = tag >> 3, tag & 7
-        if wire == _BYTES:
-            size, at = _length(data, at)
-            stop = at + size
-        elif wire == _VARINT:
-            stop = _length(data, at)[1]
-        elif wire in (_EIGHT, _FOUR):
-            stop = at + (8 if wire == _EIGHT else 4)
-        else:
-            raise Unusable(f"holds no tf.train.Example: a field of wire type {wire}")
-        if not number or tag >= _TAGS:
-            raise Unusable(f"holds no tf.train.Example: a field of number {number}")
-        if stop > end:
-            raise Unusable(_CUT_OFF)
-        yield number, wire, at, stop
-        at = stop
-
-
-def _only(data: memoryview) -> tuple[int, int]:
-    """The first byte of the tag of the one field of a message, and where its bytes begin; 0 where that is not so."""
-    if len(data) > 1 and data[0] & 7 == _BYTES:
-        size, start = (data[1], 2) if data[1] < _CONTINUED else _length(data, 1)
-        if start + size == len(data):
-            return data[0], start
-    return 0, 0
-
-
-def _length(data: memoryview, at: int) -> tuple[int, int]:
-    """The varint that begins somewhere, and where it ends."""
-    try:
-        value = data[at]
-        if not value & _CONTINUED:
-            return value, at + 1
-        value &= 0x7F
-        for shift in range(7, 7 * _LONGEST, 7):
-            at += 1
-            byte = data[at]
-            value |= (byte & 0x7F) << shift
-            if not byte & _CONTINUED:
-                return value & 0xFFFF_FFFF_FFFF_FFFF, at + 1
-    except IndexError:
-        raise Unusable(_CUT_OFF) from None
-    raise Unusable(f"holds no tf.train.Example: a number of more than {_LONGEST} bytes")
-
-
-def _varints(data: memoryview) -> Array:
-    """Numbers that follow each other: int64."""
-    if len(data) > _FEW:
-        return _many_varints(numpy.frombuffer(data, numpy.uint8))
-    values, at = list[int](), 0
-    while at < len(data):
-        value, at = _length(data, at)
-        values.append(value if value < _NEGATIVE else value - 2 * _NEGATIVE)
-    return numpy.array(values, numpy.int64)
-
-
-def _many_varints(data: Array) -> Array:
-    """The same, byte by byte of all of them together."""
-    last = numpy.flatnonzero(data < _CONTINUED)
-    if len(last) == len(data):
-        return data.astype(numpy.int64)
-    if not len(last) or last[-1] != len(data) - 1:
-        raise Unusable(_CUT_OFF)
-    lengths = numpy.diff(last, prepend=-1)
-    longest = int(lengths.max())
-    if longest > _LONGEST:
-        raise Unusable(f"holds no tf.train.Example: a number of more than {_LONGEST} bytes")
-    first = last - lengths + 1
-    values = (data[first] & 0x7F).astype(numpy.uint64)
-    for k in range(1, longest):
-        some = numpy.flatnonzero(lengths > k)
-        values[some] |= (data[first[some] + k] & 0x7F).astype(numpy.uint64) << numpy.uint64(7 * k)
-    return values.view(numpy.int64)

@@ -178,6 +178,8 @@ class Stored(Reader[G], Generic[L, G]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if "__init__" not in vars(cls):
+            return  # it is a part of readers
         own, shared = inspect.signature(cls.__init__), inspect.signature(Stored.__init__)
         parameters = [p for p in list(own.parameters.values())[1:] if p.kind is not p.VAR_KEYWORD]
         parameters += [p for p in shared.parameters.values() if p.kind is p.KEYWORD_ONLY]

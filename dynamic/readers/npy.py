@@ -28,7 +28,7 @@ from ._listing import Listing, _Once, as_it_is, folders_in, listed_below, listed
 from ._reader import Batches
 from ._stored import Common, PathLike, Stored, Unusable, a_path, called_with
 
-__all__ = ["Numpy"]
+__all__ = ["Numpy", "source_of_arrays"]
 
 _POLICIES = ("error", "pad", "trim_to_shape")
 _STARTS = ("roi_start", "rel_roi_start")
@@ -127,7 +127,8 @@ class Numpy(Stored[Listing, Batches]):
             word(operator, "out_of_bounds_policy", "error" if policy is None else policy, _POLICIES),
             _number("fill_value", 0.0 if fill_value is None else fill_value, float),
         )
-        list_samples = _source(file_root, files, file_list, "*.npy" if file_filter is None else file_filter)
+        pattern = "*.npy" if file_filter is None else file_filter
+        list_samples = source_of_arrays(operator, file_root, files, file_list, pattern)
         super().__init__(max_batch_size, name, device, num_inputs, list_samples, **common)
 
     def _read(self, indices: list[int], origin: Origin) -> tuple[Batch]:
@@ -341,14 +342,14 @@ def _number(argument: str, value: Any, kind: type) -> Any:
     return kind(value)
 
 
-def _source(
+def source_of_arrays(
+    operator: str,
     file_root: PathLike | None,
     files: PathLike | Sequence[PathLike] | None,
     file_list: PathLike | None,
     file_filter: str,
 ) -> Callable[[Store], Listing]:
-    """A function that lists the samples, wherever the working folder is then."""
-    operator = Numpy._operator
+    """A function that lists files of arrays, wherever the working folder is then."""
     root, listed = (
         None if path is None else a_path(operator, argument, path)
         for argument, path in (("file_root", file_root), ("file_list", file_list))
@@ -358,23 +359,22 @@ def _source(
     if not isinstance(file_filter, str):
         raise ArgumentError(operator, "file_filter", "a pattern such as '*.npy'", shown(file_filter))
     if files is not None:
-        return functools.partial(_files, root or "", as_it_is(files))
+        return functools.partial(_files, root or "", as_it_is(files), operator=operator)
     if listed is not None:
         return functools.partial(listed_names, operator, listed, root or "")
     if root is None:
         raise ArgumentError(operator, "file_root", "a path, unless files or file_list is given", "None")
-    return functools.partial(_folder, root, file_filter.replace("[^", "[!"))
+    return functools.partial(_folder, root, file_filter.replace("[^", "[!"), operator=operator)
 
 
-def _files(root: str, files: PathLike | Sequence[PathLike], store: Store) -> Listing:
+def _files(root: str, files: PathLike | Sequence[PathLike], store: Store, operator: str = Numpy._operator) -> Listing:
     """The files of a list, which have no labels."""
-    listing = listed_files(Numpy._operator, root, files, None, ANY, store)
+    listing = listed_files(operator, root, files, None, ANY, store)
     return dataclasses.replace(listing, labels=listing.labels[:, None][:, :0])
 
 
-def _folder(root: str, file_filter: str, store: Store) -> Listing:
+def _folder(root: str, file_filter: str, store: Store, operator: str = Numpy._operator) -> Listing:
     """The files of a folder, then those of each folder in it, in the order of the bytes of their names."""
-    operator = Numpy._operator
 
     def fault(path: str, error: OSError) -> ArgumentError:  # noqa: ARG001 - errors name the root
         hint = f"{error.strerror}."

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar, Unpack
@@ -16,11 +13,9 @@ from dynamic._arrays.array import Array
 from dynamic._arrays.memory import empty
 from dynamic._base.origin import Origin
 from dynamic.data import Batch, Tensor
-from dynamic.errors import ArgumentError, displayed, shown
-from dynamic.io._address import is_address
-from dynamic.io._bytes import Piece, Span, Version
-from dynamic.io._remote import Wanted, parts
-from dynamic.io._store import DISK, Store
+from dynamic.errors import ArgumentError, displayed
+from dynamic.io._bytes import Piece, Version
+from dynamic.io._store import Store
 
 from ._checks import flag
 from ._example import (
@@ -35,21 +30,18 @@ from ._example import (
     string,
     values,
 )
-from ._listing import Packed, unlisted, versions_of
-from ._names import Names
+from ._listing import unlisted
 from ._reader import Outputs
-from ._stored import Common, PathLike, Stored, Unusable, called_with, names_of_files, paths_of
+from ._records import Beginnings, InFiles, Places, pairs_in, whole_of
+from ._stored import Common, PathLike, Stored, Unusable, called_with, paths_of
 from ._tar import size_of
-from ._words import blocks, decimals, words
+from ._wire import Malformed
 
 __all__ = ["FixedLenFeature", "TFRecord", "VarLenFeature", "float32", "int64", "string"]
 
 _BEFORE, _AFTER = 12, 4  # bytes around the data of a record: its length and a checksum of that; a checksum of it
 _BLANK = bytes(_BEFORE)  # no record begins so: one without data has a checksum of that
-_EMPTY = numpy.empty(0, numpy.int64)
 _UNWRITTEN = "is of zeros: nothing was written there"
-_SMALL, _WALKED = 1 << 11, 1 << 18  # bytes of records of which many are read to see where they are, and how many
-_LINE = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,18})[ \t\r]*")
 
 
 class TFRecord(Stored["Records", "dict[str, Batch]"]):
@@ -166,57 +158,18 @@ class TFRecord(Stored["Records", "dict[str, Batch]"]):
 
     def _sample(self, record: Array) -> list[Array | int]:
         """The features of a record."""
-        found = stored_features(memoryview(record), self._stored_names)
-        return [values(column, found.get(column.stored_name)) for column in self._columns]
+        try:
+            found = stored_features(memoryview(record), self._stored_names)
+            return [values(column, found.get(column.stored_name)) for column in self._columns]
+        except Malformed as error:
+            raise Unusable(f"holds no tf.train.Example: {error}") from None
 
 
 @dataclass(frozen=True)
-class Records(Packed):
-    """The samples of TFRecord files.
+class Records(InFiles):
+    """The samples of TFRecord files; `counts` are bytes of data, without their frame."""
 
-    Attributes:
-        files: The path of each file.
-        numbers: For each sample the number of its file: int32 of shape (N,).
-        offsets: Where its record begins there: int64 of shape (N,).
-        counts: How many bytes of data it has: int64 of shape (N,).
-    """
-
-    files: Sequence[str]
-    numbers: Any
-    offsets: Any
-    counts: Any
-
-    def path(self, index: int) -> str:
-        """The file of a sample."""
-        return self.files[int(self.numbers[index])]
-
-    def source(self, index: int) -> str:
-        """The name of a sample in errors."""
-        return f"{displayed(self.path(index))}: record {self.names[index].rpartition('#')[2]}"
-
-    def sizes_of(self, indices: Any) -> Any:
-        """How many bytes of data some records have: int64 of shape (N,)."""
-        return self.counts[indices]
-
-    def digest(self, index: int) -> bytes:
-        """A digest of the data of a record."""
-        path, start, size = self.path(index), int(self.offsets[index]) + _BEFORE, int(self.counts[index])
-        data = self.store.contents(path, start, size, version=self.versions.get(path))
-        return hashlib.blake2b(data.data, digest_size=16).digest()
-
-    def wanted(self, indices: list[int]) -> list[Wanted]:
-        """The parts of objects that some records are."""
-        return parts(self.spans(indices), self.versions)
-
-    def span(self, index: int) -> Span:
-        """The place of a record with its frame."""
-        return self.spans([index])[0]
-
-    def spans(self, indices: list[int]) -> list[Span]:
-        """Where some records are."""
-        numbers, starts, sizes = self.numbers[indices], self.offsets[indices], self.counts[indices] + (_BEFORE + _AFTER)
-        paths = [self.files[number] for number in numbers.tolist()]
-        return list(zip(paths, starts.tolist(), sizes.tolist(), strict=True))
+    before, after = _BEFORE, _AFTER
 
 
 def _record(there: Array) -> Array:
@@ -254,35 +207,14 @@ _damaged = functools.partial(unlisted, TFRecord._operator)
 
 def _listed(files: Sequence[str], indices: Sequence[str], store: Store) -> Records:
     """The records of files."""
-    files, indices = [store.plain(path) for path in files], [store.plain(path) for path in indices]
-    store = store if any(map(is_address, [*files, *indices])) else DISK
-    root, titles = names_of_files(files)
-    versions = versions_of(TFRecord._operator, files, store)
-    found: list[tuple[Array, Array]] = [(_EMPTY, _EMPTY)] * len(files)
 
-    def find(i: int) -> None:
-        found[i] = _in_index(indices[i], files[i], store, versions) if indices else _in_file(files[i], store, versions)
+    def find(i: int, path: str, index: str | None, store: Store, versions: Mapping[str, Version]) -> Places:  # noqa: ARG001
+        return _in_file(path, store, versions) if index is None else _in_index(index, path, store, versions)
 
-    store.each(find, len(files))
-    counts = [len(places) for places, _ in found]
-    if not sum(counts):
-        told = ", ".join(map(displayed, files[:3]))
-        raise ArgumentError(TFRecord._operator, "path", "files with records", f"none in {told}")
-    names = Names([os.fsencode(f"{title}#") for title in titles], counts, distinct=len(set(titles)) == len(titles))
-    return Records(
-        root,
-        names,
-        numpy.zeros((len(names), 0), numpy.int32),
-        versions,
-        files,
-        numpy.repeat(numpy.arange(len(files), dtype=numpy.int32), counts),
-        numpy.concatenate([places for places, _ in found]),
-        numpy.concatenate([sizes for _, sizes in found]),
-        store=store,
-    )
+    return Records.of(TFRecord._operator, files, indices, store, find)
 
 
-def _in_file(path: str, store: Store, versions: Mapping[str, Version]) -> tuple[Array, Array]:
+def _in_file(path: str, store: Store, versions: Mapping[str, Version]) -> Places:
     """Where the records of a file begin, and how many bytes of data they have."""
     try:
         with store.file(path, version=versions.get(path)) as file:
@@ -293,15 +225,11 @@ def _in_file(path: str, store: Store, versions: Mapping[str, Version]) -> tuple[
 
 
 def _walked(file: BinaryIO, path: str, whole: int) -> tuple[list[int], list[int]]:
-    """Go from record to record. Where they are small, many are read at once."""
+    """Go from record to record."""
     places, sizes, at = list[int](), list[int](), 0
-    first, data = 0, b""  # bytes of the file, and their place in it
+    beginnings = Beginnings(file, _BEFORE)
     while at < whole:
-        if at + _BEFORE > first + len(data):
-            file.seek(at)
-            first, data = at, _some_of(file, _WALKED if len(places) * _SMALL > at else _BEFORE)
-        here = at - first
-        beginning = data[here : here + _BEFORE]
+        beginning = beginnings.at(at, len(places))
         size = _size(beginning)
         if beginning == _BLANK:
             raise _damaged(path, f"record {len(places)}, at byte {at} of {whole}, {_UNWRITTEN}")
@@ -315,58 +243,13 @@ def _walked(file: BinaryIO, path: str, whole: int) -> tuple[list[int], list[int]
     return places, sizes
 
 
-def _some_of(file: BinaryIO, size: int) -> bytes:
-    """The next bytes of a file, so many if it has them."""
-    data = file.read(size)
-    while len(data) < size and (more := file.read(size - len(data))):
-        data += more
-    return data
-
-
-def _in_index(index: str, path: str, store: Store, versions: Mapping[str, Version]) -> tuple[Array, Array]:
+def _in_index(index: str, path: str, store: Store, versions: Mapping[str, Version]) -> Places:
     """The same, as an index says; it lists the bytes of whole records."""
-    try:
-        with store.file(path, version=versions.get(path)) as file:
-            whole = size_of(file)
-    except OSError as error:
-        raise _damaged(path, error.strerror or str(error)) from None
-    try:
-        data = store.contents(index)
-    except OSError as error:
-        raise _damaged(index, error.strerror or str(error)) from None
-    plain = _plain_numbers(data)
-    numbers, lines = _numbers_of_lines(data, index) if plain is None else (plain, range(1, len(plain) + 1))
+    whole = whole_of(TFRecord._operator, path, store, versions.get(path))
+    numbers, lines = pairs_in(TFRecord._operator, index, store, "an offset and a size")
     places, bytes_of_each = numbers[:, 0], numbers[:, 1]
     wrong = numpy.flatnonzero((bytes_of_each < _BEFORE + _AFTER) | (places + bytes_of_each > whole))
     if len(wrong):
         told = f"{bytes_of_each[wrong[0]]} bytes from byte {places[wrong[0]]} on"
         raise _damaged(index, f"line {lines[wrong[0]]}: there is no record of {told} in {displayed(path)}")
     return places.copy(), bytes_of_each - (_BEFORE + _AFTER)
-
-
-def _plain_numbers(data: Array) -> Array | None:
-    """The numbers of an index as it mostly is, all at once: int64 of shape (N, 2)."""
-    parts = list[Array]()
-    for text in blocks(data.tobytes()):
-        found = words(text)
-        if found is None or len(found[1]) % 2:
-            return None
-        plain = (text.data[found[1]].reshape(-1, 2) == (ord(" "), ord("\n"))).all()
-        numbers = decimals(text, *found) if plain else None
-        if numbers is None:
-            return None
-        parts.append(numbers.reshape(-1, 2))
-    return numpy.concatenate(parts) if parts else None
-
-
-def _numbers_of_lines(data: Array, index: str) -> tuple[Array, Sequence[int]]:
-    """The same, line by line, and the numbers of the lines."""
-    found = list[tuple[int, int]]()
-    lines = list[int]()
-    for number, line in enumerate(data.tobytes().split(b"\n"), 1):
-        if words_of_line := _LINE.fullmatch(line):
-            found.append((int(words_of_line[1]), int(words_of_line[2])))
-            lines.append(number)
-        elif line.strip():
-            raise _damaged(index, f"line {number} should be an offset and a size; got {shown(line)}")
-    return numpy.array(found, numpy.int64).reshape(-1, 2), lines

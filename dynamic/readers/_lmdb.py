@@ -1,0 +1,234 @@
+"""Records of LMDB databases: which there are, and their bytes. The library lmdb reads them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy
+
+from dynamic._arrays.array import Array
+from dynamic._base.locks import new_lock
+from dynamic._base.pool import run
+from dynamic.errors import ArgumentError, displayed, shown
+from dynamic.io._bytes import Unavailable, Version
+from dynamic.io._bytes import opened as opened_file
+from dynamic.io._remote import Wanted
+from dynamic.io._store import DISK, Store
+
+from ._listing import Packed, unlisted, versions_of
+from ._names import Names
+from ._stored import Unusable, names_of_files
+
+__all__ = ["InDatabases", "opened"]
+
+_NODE = 8  # bytes of the least node of a page: no file has more records than nodes
+_LEAK = "-- a leak"  # a finding of lmdb.verify that does not concern who reads
+
+
+@dataclass(frozen=True)
+class InDatabases(Packed):
+    """The samples of LMDB databases.
+
+    Attributes:
+        files: The data file of each database.
+        numbers: For each sample the number of its database: int32 of shape (N,).
+        counts: How many bytes its record has: int64 of shape (N,).
+        begins: For each database how many bytes of a name are before the key.
+    """
+
+    files: Sequence[str]
+    numbers: Any
+    counts: Any
+    begins: Sequence[int]
+
+    @classmethod
+    def of(cls, operator: str, paths: Sequence[str], store: Store, *, verify: bool) -> Self:  # noqa: ARG003
+        """The records of databases, in the order of their keys.
+
+        Args:
+            operator: The reader.
+            paths: Folders with a file "data.mdb", or such files.
+            store: Not used: databases are on this machine.
+            verify: Whether to look whether the files are sound, before the library maps them.
+        """
+        _library(operator)
+        files = [os.path.join(path, "data.mdb") if os.path.isdir(path) else path for path in paths]  # noqa: PTH112, PTH118
+        root, titles = names_of_files(paths)
+        versions = versions_of(operator, files, DISK)
+        found: list[tuple[list[bytes], Array]] = [([], numpy.empty(0, numpy.int64))] * len(files)
+
+        def find(i: int) -> None:
+            found[i] = _listed(operator, files[i], versions.get(files[i]), verify=verify)
+
+        run(find, len(files), 0)
+        counts = [len(keys) for keys, _ in found]
+        if not sum(counts):
+            told = ", ".join(map(displayed, files[:3]))
+            raise ArgumentError(operator, "path", "databases with records", f"none in {told}")
+        groups = [os.fsencode(f"{title}#") for title in titles]
+        keys = [key for some, _ in found for key in some]
+        lengths = numpy.fromiter(map(len, keys), numpy.int64, len(keys))
+        return cls(
+            root,
+            Names(groups, counts, b"".join(keys), lengths, distinct=len(set(titles)) == len(titles)),
+            numpy.zeros((len(keys), 0), numpy.int32),
+            versions,
+            files,
+            numpy.repeat(numpy.arange(len(files), dtype=numpy.int32), counts),
+            numpy.concatenate([sizes for _, sizes in found]),
+            [len(group) for group in groups],
+        )
+
+    def path(self, index: int) -> str:
+        """The data file of a sample."""
+        return self.files[int(self.numbers[index])]
+
+    def source(self, index: int) -> str:
+        """The name of a sample in errors."""
+        return f"{displayed(self.path(index))}: key {shown(self._key(index))}"
+
+    def sizes_of(self, indices: Any) -> Any:
+        """How many bytes some records have: int64 of shape (N,)."""
+        return self.counts[indices]
+
+    def wanted(self, indices: list[int]) -> list[Wanted]:  # noqa: ARG002
+        """Nothing that is elsewhere."""
+        return []
+
+    def digest(self, index: int) -> bytes:
+        """A digest of the bytes of a record."""
+        with self.transactions() as transaction:
+            return hashlib.blake2b(self.record(index, transaction).data, digest_size=16).digest()
+
+    def record(self, index: int, transaction: Callable[[str], Any]) -> Array:
+        """A copy of the bytes of a record: what is mapped must not outlive the file's other readers."""
+        with transaction(self.path(index)) as begun:
+            value = begun.get(self._key(index))
+            if value is None or len(value) != self.counts[index]:
+                there = "is no more there" if value is None else f"has {len(value)} bytes"
+                raise Unusable(f"{there}, where {self.counts[index]} bytes were listed")
+            return numpy.array(numpy.frombuffer(value, numpy.uint8))
+
+    @contextlib.contextmanager
+    def transactions(self) -> Iterator[Callable[[str], Any]]:
+        """Begins transactions on the databases, which are opened once."""
+        with contextlib.ExitStack() as stack:
+            lock, environments = new_lock(), dict[str, Any]()
+
+            def begin(path: str) -> Any:
+                if path not in environments:
+                    with lock:
+                        if path not in environments:
+                            environments[path] = stack.enter_context(opened(path, self.versions.get(path)))
+                return environments[path].begin(buffers=True)
+
+            yield begin
+
+    def _key(self, index: int) -> bytes:
+        names = self.names
+        assert isinstance(names, Names)
+        return names._some(numpy.asarray([index]))[0][self.begins[int(self.numbers[index])] :]
+
+
+_lock = new_lock()
+_environments: dict[tuple[int, str], list[Any]] = {}  # that are open, by process and path: how often, and each
+
+
+@contextlib.contextmanager
+def opened(path: str, version: Version | None) -> Iterator[Any]:
+    """The environment of a database. The library opens a file once in a process, so threads share it.
+
+    Raises:
+        OSError: The file cannot be read, is of another version, or is cut off.
+    """
+    import lmdb
+
+    key = os.getpid(), path
+    with _lock:
+        if key not in _environments:
+            with opened_file(path) as file:
+                status = os.fstat(file.fileno())
+            if version is not None:
+                version.check(status)
+            try:
+                environment = lmdb.open(path, subdir=False, readonly=True, lock=False, create=False)
+            except lmdb.Error as error:
+                busy = "already open" in str(error)
+                raise (Unavailable if busy else OSError)(errno.EBUSY if busy else errno.EIO, str(error)) from None
+            wanted = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
+            if wanted > status.st_size:
+                environment.close()
+                raise OSError(errno.EIO, f"is cut off: {status.st_size} bytes of {wanted} are there")
+            _environments[key] = [0, environment]
+        _environments[key][0] += 1
+        environment = _environments[key][1]
+    try:
+        yield environment
+    finally:
+        with _lock:
+            _environments[key][0] -= 1
+            if not _environments[key][0]:
+                _environments.pop(key)[1].close()
+
+
+def _library(operator: str) -> None:
+    try:
+        import lmdb  # noqa: F401
+    except ImportError as error:
+        hint = "pip install 'dynamic-batch[lmdb]'"
+        raise ArgumentError(operator, "path", f"read by the library lmdb: {hint}", f"{error}") from None
+
+
+def _listed(operator: str, path: str, version: Version | None, *, verify: bool) -> tuple[list[bytes], Array]:
+    """The keys of a database, and how many bytes their records have."""
+    import lmdb
+
+    damaged = functools.partial(unlisted, operator, path)
+    try:
+        if verify and (problem := _problem(path, version)):
+            raise damaged(f"is damaged: {problem}")
+        with opened(path, version) as environment, environment.begin(buffers=True) as transaction:
+            entries = environment.stat()["entries"]
+            whole = os.stat(path).st_size  # noqa: PTH116
+            if entries > whole // _NODE:
+                raise damaged(f"is damaged: it has {whole} bytes, and says {entries} records")
+            keys, sizes = list[bytes](), list[int]()
+            for key, value in transaction.cursor():
+                if len(keys) == entries or len(value) > whole:
+                    raise damaged(f"is damaged at record {len(keys)} of {entries}")
+                keys.append(bytes(key))
+                sizes.append(len(value))
+    except lmdb.Error as error:
+        raise damaged(f"is damaged: {error}") from None
+    except OSError as error:
+        raise damaged(error.strerror or str(error)) from None
+    if len(keys) != entries:
+        raise damaged(f"is damaged: it has {len(keys)} records of {entries}")
+    return keys, numpy.array(sizes, numpy.int64)
+
+
+_sound: dict[str, Version] = {}  # versions of files that were found sound
+
+
+def _problem(path: str, version: Version | None) -> str:
+    """The first fault of a data file, "" if it is sound. A version of it is looked at once: that takes a while."""
+    from lmdb import verify
+
+    with opened_file(path):
+        pass  # it is a regular file
+    if version is not None and _sound.get(path) == version:
+        return ""
+    try:
+        problems = [problem for problem in verify.verify(path, subdir=False) if _LEAK not in problem]
+    except verify.VerifyError as error:
+        return str(error)
+    if version is not None and not problems:
+        _sound[path] = version
+    return str(problems[0]) if problems else ""
