@@ -47,6 +47,7 @@ def serve() -> None:
     # The libraries that DALI loads may print: they get standard error, and the answers a descriptor of their own.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    os.environ["DALI_RESTRICT_PINNED_MEM"] = "1"  # else the reader of FITS files needs a GPU
     import nvidia.dali.experimental.dynamic as ndd
 
     while True:

@@ -151,10 +151,3 @@ def test_names_that_dali_has_elsewhere_are_told(name, told):
     for module in (dynamic, dynamic.ops):
         with pytest.raises(AttributeError, match="has no attribute 'nothing'$"):
             _ = module.nothing
-
-
-@pytest.mark.parametrize("name", ["Caffe", "Caffe2", "MXNet"])
-def test_readers_that_are_not_here_say_what_to_write(name):
-    assert not hasattr(dynamic.readers, name)
-    with pytest.raises(AttributeError, match=f"no attribute '{name}'; take its samples from readers.ExternalSource"):
-        getattr(dynamic.readers, name)

@@ -24,7 +24,7 @@ from dynamic import Batch, Tensor
 from dynamic._base.origin import sample_ids
 from dynamic.errors import ArgumentError, DataError, DeviceError, StateError, displayed
 from dynamic.pipeline import fn, pipeline_def
-from dynamic.readers import COCO, File, Numpy, TFRecord, Webdataset, _listing
+from dynamic.readers import COCO, Caffe, Caffe2, File, Fits, MXNet, Numpy, TFRecord, Webdataset, _listing
 from dynamic.readers._order import Order, keys
 from dynamic.readers.tfrecord import VarLenFeature
 
@@ -254,6 +254,8 @@ def test_what_is_no_path_is_refused_by_name(path):
         (Numpy, {"file_root": path}), (Numpy, {"file_list": path}), (Numpy, {"files": ["a", path]}),
         (Webdataset, {"paths": ["a", path], "ext": "a"}), (Webdataset, {"index_paths": path, "paths": "a", "ext": "a"}),
         (TFRecord, {"path": path, "features": {}}), (TFRecord, {"index_path": path, "path": "a", "features": {}}),
+        (MXNet, {"path": path}), (MXNet, {"index_path": path, "path": "a"}), (Caffe, {"path": path}),
+        (Caffe2, {"path": ["a", path]}), (Fits, {"file_root": path}), (Fits, {"files": ["a", path]}),
         (COCO, {"file_root": path, "annotations_file": "a"}), (COCO, {"annotations_file": path, "file_root": "a"}),
     ):  # fmt: skip
         with pytest.raises(ArgumentError, match=rf"readers\.{reader.__name__}\(\): argument '{next(iter(arguments))}"):
@@ -272,12 +274,13 @@ ODD = [
 
 
 @pytest.mark.parametrize("value", ODD, ids=lambda value: type(value).__name__)
-@pytest.mark.parametrize("reader", [File, Numpy, Webdataset, TFRecord, COCO])
+@pytest.mark.parametrize("reader", [File, Numpy, Webdataset, TFRecord, COCO, MXNet, Caffe, Caffe2, Fits])
 def test_arguments_that_make_no_sense_are_refused_by_name(reader, value, tmp_path):
     """Arrays, which are neither true nor false, among them."""
     own = {File: {"file_root": tmp_path}, Numpy: {"file_root": tmp_path}, Webdataset: {"paths": "a", "ext": "b"},
            TFRecord: {"path": "a", "features": {"b": VarLenFeature("int64")}},
-           COCO: {"file_root": tmp_path, "annotations_file": "a"}}[reader]  # fmt: skip
+           COCO: {"file_root": tmp_path, "annotations_file": "a"}, MXNet: {"path": "a"}, Caffe: {"path": "a"},
+           Caffe2: {"path": "a"}, Fits: {"file_root": tmp_path}}[reader]  # fmt: skip
     passed = {"name", "labels", "roi_start", "roi_end", "roi_shape", "rel_roi_start", "rel_roi_end", "rel_roi_shape",
               "roi_axes", "max_batch_size"}  # fmt: skip
     for name in set(inspect.signature(reader).parameters) - passed:

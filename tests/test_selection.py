@@ -33,6 +33,10 @@ NUMBER = {
     "NemoAsr": lambda name: int(name[:2]),
     "Video": lambda name, label: int(name[2:4]) + 0 * label,
     "TFRecord": lambda name: int(name.rpartition("#")[2]),
+    "MXNet": lambda name: int(name.rpartition("#")[2]),
+    "Caffe": lambda name: int(name.rpartition("#")[2]),
+    "Caffe2": lambda name: int(name.rpartition("#")[2]),
+    "Fits": lambda name: int(name[-7:-5]),
     "COCO": lambda name, objects: int(name[:2]) + 0 * len(objects.labels),
     "Map": lambda row: int(row["file"]["name"]),
 }

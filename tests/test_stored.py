@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import av
+import lmdb
 import numpy as np
 import pytest
 from hypothesis import given
@@ -45,7 +46,7 @@ class Kind(NamedTuple):
 
     @property
     def packed(self):
-        return self.name in ("Webdataset", "TFRecord")
+        return self.name in ("Webdataset", "TFRecord", "MXNet", "Caffe", "Caffe2")
 
     @property
     def function(self):
@@ -179,6 +180,62 @@ def write_films(root, numbers):
         (root / "c" / f"{i:02}.nut").write_bytes(film(i))
 
 
+def write_recordio(root, numbers):
+    with (root / "a.rec").open("wb") as file:
+        for i in numbers:
+            record = struct.pack("<IfQQ", 0, i, i, 0) + HELD[i]
+            file.write(struct.pack("<II", 0xCED7230A, len(record)) + record + bytes(-len(record) % 4))
+
+
+def spoil_recordio(root, i):
+    data = bytearray((root / "a.rec").read_bytes())
+    data[data.rindex(HELD[i]) - 24] = 0xFF  # the number of labels
+    (root / "a.rec").write_bytes(data)
+
+
+def put(path, records):
+    """Write records by their keys to a database of one file."""
+    made = lmdb.open(str(path), subdir=False, lock=False, map_size=1 << 22)
+    with made as database, database.begin(write=True) as transaction:
+        for key, record in records.items():
+            transaction.put(key, record)
+
+
+def datum(data, label):
+    """A record of Caffe: of a file and its label."""
+    return field(4, data) + varint(5 << 3) + varint(label) + varint(7 << 3) + b"\1"
+
+
+def tensors(data, label):
+    """The same of Caffe2."""
+    image = varint(2 << 3) + varint(4) + field(6, data)
+    return field(1, image) + field(1, varint(2 << 3) + varint(2) + field(4, varint(label)))
+
+
+def database_of(record):
+    def write(root, numbers):
+        (root / "a.mdb").unlink(missing_ok=True)
+        put(root / "a.mdb", {f"{i:02}".encode(): record(HELD[i], i) for i in numbers})
+
+    return write
+
+
+def spoil_database(root, i):
+    put(root / "a.mdb", {f"{i:02}".encode(): b"\xff"})
+
+
+def write_fits(root, numbers):
+    from astropy.io import fits
+
+    for i in numbers:
+        image = fits.ImageHDU(np.full((2, 1 + i % 3), i, np.int16))
+        fits.HDUList([fits.PrimaryHDU(), image]).writeto(root / f"{i:02}.fits", overwrite=True)
+
+
+def spoil_fits(root, i):
+    (root / f"{i:02}.fits").write_bytes(b"no FITS file")
+
+
 def named(row):
     """The key of a row of `Folder`."""
     return row["file"]["name"]
@@ -233,6 +290,10 @@ KINDS = [
          spoil_file("{:02}.wav"), lambda array: int(array[0]) // 100),
     Kind("Video", write_films, lambda root: {"file_root": root, "sequence_length": 2, "enable_frame_num": True},
          spoil_file("c/{:02}.nut"), lambda array: int(array[0, 0, 0, 0])),
+    Kind("MXNet", write_recordio, lambda root: {"path": root / "a.rec"}, spoil_recordio, of_bytes),
+    Kind("Caffe", database_of(datum), lambda root: {"path": root / "a.mdb"}, spoil_database, of_bytes),
+    Kind("Caffe2", database_of(tensors), lambda root: {"path": root / "a.mdb"}, spoil_database, of_bytes),
+    Kind("Fits", write_fits, lambda root: {"file_root": root}, spoil_fits, lambda array: int(array[0, 0])),
 ]  # fmt: skip
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
@@ -574,7 +635,8 @@ def test_a_path_in_the_place_of_the_batch_size_is_told_its_name(kind, tmp_path):
     videos = "filenames= or file_root= or file_list=."
     expected = {"File": files, "Numpy": files, "COCO": "file_root=.", "TFRecord": "path=.", "Webdataset": "paths=.",
                 "Map": "dataset=.", "Sequence": "file_root=.",
-                "NemoAsr": "manifest_filepaths=.", "Video": videos}[kind.name]  # fmt: skip
+                "NemoAsr": "manifest_filepaths=.", "MXNet": "path=.", "Caffe": "path=.", "Caffe2": "path=.",
+                "Fits": files, "Video": videos}[kind.name]  # fmt: skip
     for path in (tmp_path, str(tmp_path), bytes(tmp_path), [tmp_path]):
         with pytest.raises(
             ArgumentError, match="argument 'max_batch_size' must be an integer of 1 or more; got"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+import weakref
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -26,7 +26,7 @@ from ._listing import Packed, unlisted, versions_of
 from ._names import Names
 from ._stored import Unusable, names_of_files
 
-__all__ = ["InDatabases", "opened"]
+__all__ = ["Databases", "InDatabases"]
 
 _NODE = 8  # bytes of the least node of a page: no file has more records than nodes
 _LEAK = "-- a leak"  # a finding of lmdb.verify that does not concern who reads
@@ -104,32 +104,20 @@ class InDatabases(Packed):
 
     def digest(self, index: int) -> bytes:
         """A digest of the bytes of a record."""
-        with self.transactions() as transaction:
-            return hashlib.blake2b(self.record(index, transaction).data, digest_size=16).digest()
+        return hashlib.blake2b(self.record(index, self.databases()).data, digest_size=16).digest()
 
-    def record(self, index: int, transaction: Callable[[str], Any]) -> Array:
-        """A copy of the bytes of a record: what is mapped must not outlive the file's other readers."""
-        with transaction(self.path(index)) as begun:
-            value = begun.get(self._key(index))
+    def record(self, index: int, databases: Databases) -> Array:
+        """A copy of the bytes of a record: what is mapped lasts no longer than the database is open."""
+        with databases.environment(self.path(index)).begin(buffers=True) as transaction:
+            value = transaction.get(self._key(index))
             if value is None or len(value) != self.counts[index]:
                 there = "is no more there" if value is None else f"has {len(value)} bytes"
                 raise Unusable(f"{there}, where {self.counts[index]} bytes were listed")
             return numpy.array(numpy.frombuffer(value, numpy.uint8))
 
-    @contextlib.contextmanager
-    def transactions(self) -> Iterator[Callable[[str], Any]]:
-        """Begins transactions on the databases, which are opened once."""
-        with contextlib.ExitStack() as stack:
-            lock, environments = new_lock(), dict[str, Any]()
-
-            def begin(path: str) -> Any:
-                if path not in environments:
-                    with lock:
-                        if path not in environments:
-                            environments[path] = stack.enter_context(opened(path, self.versions.get(path)))
-                return environments[path].begin(buffers=True)
-
-            yield begin
+    def databases(self) -> Databases:
+        """The databases, to read records of them."""
+        return Databases(self.versions)
 
     def _key(self, index: int) -> bytes:
         names = self.names
@@ -137,45 +125,65 @@ class InDatabases(Packed):
         return names._some(numpy.asarray([index]))[0][self.begins[int(self.numbers[index])] :]
 
 
+class Databases:
+    """Databases of which a batch takes several records. Threads may share it.
+
+    Args:
+        versions: Which version of each file is meant.
+    """
+
+    def __init__(self, versions: Mapping[str, Version]) -> None:
+        self._versions, self._open = versions, dict[str, _Open]()
+
+    def environment(self, path: str) -> Any:
+        """The environment of a database."""
+        if path not in self._open:
+            self._open[path] = _opened(path, self._versions.get(path))
+        return self._open[path].environment
+
+
+class _Open:
+    """A database that is open as long as somebody has this."""
+
+    __slots__ = ("__weakref__", "environment", "version")
+
+    def __init__(self, version: Version) -> None:
+        self.environment: Any = None
+        self.version = version
+
+
 _lock = new_lock()
-_environments: dict[tuple[int, str], list[Any]] = {}  # that are open, by process and path: how often, and each
+_all_open: dict[str, weakref.ref[_Open]] = {}
 
 
-@contextlib.contextmanager
-def opened(path: str, version: Version | None) -> Iterator[Any]:
-    """The environment of a database. The library opens a file once in a process, so threads share it.
+def _opened(path: str, version: Version | None) -> _Open:
+    """A database. The library opens a file once in a process, so all share it.
 
     Raises:
         OSError: The file cannot be read, is of another version, or is cut off.
     """
     import lmdb
 
-    key = os.getpid(), path
     with _lock:
-        if key not in _environments:
-            with opened_file(path) as file:
-                status = os.fstat(file.fileno())
-            if version is not None:
-                version.check(status)
+        with opened_file(path) as file:
+            status = os.fstat(file.fileno())
+        if version is not None:
+            version.check(status)
+        known = _all_open.get(path)
+        database = known() if known is not None else None
+        if database is None or database.version != Version.of(status):
+            database = _Open(Version.of(status))
+            _all_open[path] = weakref.ref(database)  # before it is open: no exception may come between
+        if database.environment is None:
             try:
-                environment = lmdb.open(path, subdir=False, readonly=True, lock=False, create=False)
+                database.environment = lmdb.open(path, subdir=False, readonly=True, lock=False, create=False)
             except lmdb.Error as error:
                 busy = "already open" in str(error)
                 raise (Unavailable if busy else OSError)(errno.EBUSY if busy else errno.EIO, str(error)) from None
-            wanted = (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
-            if wanted > status.st_size:
-                environment.close()
-                raise OSError(errno.EIO, f"is cut off: {status.st_size} bytes of {wanted} are there")
-            _environments[key] = [0, environment]
-        _environments[key][0] += 1
-        environment = _environments[key][1]
-    try:
-        yield environment
-    finally:
-        with _lock:
-            _environments[key][0] -= 1
-            if not _environments[key][0]:
-                _environments.pop(key)[1].close()
+        wanted = (database.environment.info()["last_pgno"] + 1) * database.environment.stat()["psize"]
+        if wanted > status.st_size:
+            raise OSError(errno.EIO, f"is cut off: {status.st_size} bytes of {wanted} are there")
+        return database
 
 
 def _library(operator: str) -> None:
@@ -194,8 +202,9 @@ def _listed(operator: str, path: str, version: Version | None, *, verify: bool) 
     try:
         if verify and (problem := _problem(path, version)):
             raise damaged(f"is damaged: {problem}")
-        with opened(path, version) as environment, environment.begin(buffers=True) as transaction:
-            entries = environment.stat()["entries"]
+        database = _opened(path, version)
+        with database.environment.begin(buffers=True) as transaction:
+            entries = database.environment.stat()["entries"]
             whole = os.stat(path).st_size  # noqa: PTH116
             if entries > whole // _NODE:
                 raise damaged(f"is damaged: it has {whole} bytes, and says {entries} records")

@@ -37,13 +37,12 @@ class _Databases(Alike[InDatabases]):
 
     def _read(self, indices: list[int], origin: Origin) -> Batches:
         listing = self._listing
-        with listing.transactions() as transaction:
-            samples = self._each(indices, lambda i: self._parsed(listing.record(i, transaction)))
+        databases = listing.databases()
+        samples = self._each(indices, lambda i: self._parsed(listing.record(i, databases)))
         return self._outputs(samples, indices, self._empty, origin)
 
     def _sample(self, index: int) -> list[Array]:
-        with self._listing.transactions() as transaction:
-            return self._parsed(self._listing.record(index, transaction))
+        return self._parsed(self._listing.record(index, self._listing.databases()))
 
     def _parsed(self, record: Array) -> list[Array]:
         """The arrays of a record."""
