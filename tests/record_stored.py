@@ -179,7 +179,10 @@ def made() -> dict[str, Any]:
 def written(case: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Write the files of a case to a folder: the arguments of its reader."""
     if "records" in case:
-        with lmdb.open(str(folder / "db"), map_size=1 << 22) as database, database.begin(write=True) as transaction:
+        with (
+            lmdb.open(str(folder / "db"), map_size=1 << 22, sync=False) as database,
+            database.begin(write=True) as transaction,
+        ):
             for i, record in enumerate(case["records"]):
                 transaction.put(b"%08d" % i, bytes.fromhex(record))
         return {"path": [str(folder / "db")], **case["arguments"]}

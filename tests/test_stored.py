@@ -195,7 +195,7 @@ def spoil_recordio(root, i):
 
 def put(path, records):
     """Write records by their keys to a database of one file."""
-    made = lmdb.open(str(path), subdir=False, lock=False, map_size=1 << 22)
+    made = lmdb.open(str(path), subdir=False, lock=False, map_size=1 << 22, sync=False)
     with made as database, database.begin(write=True) as transaction:
         for key, record in records.items():
             transaction.put(key, record)

@@ -62,8 +62,8 @@ class Fits(Alike[Listing]):
     >>> reader = ndd.experimental.readers.Fits(file_root=root)
     >>> for arrays, in reader.next_epoch(batch_size=2):
     ...     print(arrays.dtype, arrays.tolist())
-    int16 [[[0, 1, 2], [3, 4, 5]], [[10, 11, 12], [13, 14, 15]]]
-    int16 [[[20, 21, 22], [23, 24, 25]]]
+    i16 [[[0, 1, 2], [3, 4, 5]], [[10, 11, 12], [13, 14, 15]]]
+    i16 [[[20, 21, 22], [23, 24, 25]]]
     """
 
     _operator: ClassVar[str] = "readers.Fits"
