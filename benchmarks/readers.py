@@ -2,9 +2,9 @@
 
     python benchmarks/readers.py [--rounds 9] [--samples 1024] [--only Numpy] [--cpu]
 
-The same photos of 500 x 375 as files in folders, with annotations as COCO has them, in archives for Webdataset and in
-TFRecord files, and as arrays of 224 x 224 for Numpy. A round reads an epoch in batches of 64, from memory that the
-system has read the files into; nothing is decoded. Ratios are medians over the rounds of our time to DALI's, in listed
+The same photos of 500 x 375 as files in folders, with annotations as COCO has them, in archives for Webdataset, in
+TFRecord and RecordIO files and in LMDB databases, and as arrays of 224 x 224 for Numpy and for FITS. A round reads an epoch in batches of 64, from memory that
+the system has read the files into; nothing is decoded. Ratios are medians over the rounds of our time to DALI's, in listed
 order and shuffled. The time of a new reader until its first batch is measured as well. With `--cpu` all
 times are CPU time of all threads, which other processes on the machine change less.
 """
@@ -16,6 +16,7 @@ import functools
 import importlib
 import io
 import json
+import os
 import random
 import statistics
 import struct
@@ -45,6 +46,7 @@ def imported(name: str) -> Any:
         return None
 
 
+os.environ.setdefault("DALI_RESTRICT_PINNED_MEM", "1")  # without a GPU DALI's reader of FITS needs it
 dali = imported("nvidia.dali.experimental.dynamic")
 FEATURES = {dynamic: imported("dynamic.readers.tfrecord"), dali: imported("nvidia.dali.tfrecord")}
 
@@ -62,12 +64,16 @@ def photos(folder: Path, count: int) -> list[bytes]:
 
 def stored(folder: Path, files: list[bytes]) -> None:
     """Write the samples in each of the forms."""
-    for name in ("files/0", "arrays"):
+    from astropy.io import fits
+
+    for name in ("files/0", "arrays", "fits"):
         (folder / name).mkdir(parents=True)
     for i, file in enumerate(files):
         (folder / "files" / "0" / f"{i:06}.jpg").write_bytes(file)
         image = cv2.imdecode(numpy.frombuffer(file, numpy.uint8), cv2.IMREAD_COLOR_RGB)
-        numpy.save(folder / "arrays" / f"{i:06}.npy", cv2.resize(image, (224, 224)))
+        array = cv2.resize(image, (224, 224))
+        numpy.save(folder / "arrays" / f"{i:06}.npy", array)
+        fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(array)]).writeto(folder / "fits" / f"{i:06}.fits")
     annotated(folder, len(files))
     with tarfile.open(folder / "photos.tar", "w") as archive:
         for i, file in enumerate(files):
@@ -83,6 +89,38 @@ def stored(folder: Path, files: list[bytes]) -> None:
             lines.append(f"{at} {len(data) + 16}\n")
             at += len(data) + 16
     (folder / "photos.idx").write_text("".join(lines))
+    recorded(folder, files)
+
+
+def recorded(folder: Path, files: list[bytes]) -> None:
+    """Write records of MXNet, Caffe and Caffe2. No photo has the magic number that records are split at."""
+    import lmdb
+
+    lines, at = [], 0
+    with (folder / "photos.rec").open("wb") as records:
+        for i, file in enumerate(files):
+            data = struct.pack("<IfQQ", 0, i % 10, i, 0) + file
+            data = struct.pack("<II", 0xCED7230A, len(data)) + data + bytes(-len(data) % 4)
+            records.write(data)
+            lines.append(f"{i}\t{at}\n")
+            at += len(data)
+    (folder / "photos.keys").write_text("".join(lines))
+    for name, made in {"caffe": datum, "caffe2": tensors}.items():
+        database = lmdb.open(str(folder / name), map_size=1 << 34, sync=False)
+        with database, database.begin(write=True) as transaction:
+            for i, file in enumerate(files):
+                transaction.put(b"%08d" % i, made(file, i % 10), append=True)
+
+
+def datum(file: bytes, label: int) -> bytes:
+    """A photo and its label for Caffe."""
+    return field(4, file) + bytes([5 << 3, label, 7 << 3, 1])
+
+
+def tensors(file: bytes, label: int) -> bytes:
+    """The same for Caffe2."""
+    image = bytes([1 << 3, 1, 2 << 3, 4]) + field(6, file)
+    return field(1, image) + field(1, bytes([1 << 3, 1, 2 << 3, 2]) + field(4, varint(label)))
 
 
 def annotated(folder: Path, count: int) -> None:
@@ -99,20 +137,23 @@ def annotated(folder: Path, count: int) -> None:
 
 def example(file: bytes, label: int) -> bytes:
     """A photo and its label as tf.train.Example: maps of lists in Protocol Buffers."""
-
-    def field(number: int, data: bytes) -> bytes:
-        return varint(number << 3 | 2) + varint(len(data)) + data
-
-    def varint(value: int) -> bytes:
-        data = bytearray()
-        while value > 0x7F:
-            data.append(value & 0x7F | 0x80)
-            value >>= 7
-        return bytes([*data, value])
-
     of_file = field(1, b"image") + field(2, field(1, field(1, file)))
     of_label = field(1, b"label") + field(2, field(3, field(1, varint(label))))
     return field(1, field(1, of_file) + field(1, of_label))
+
+
+def field(number: int, data: bytes) -> bytes:
+    """A field of bytes in Protocol Buffers."""
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def varint(value: int) -> bytes:
+    """A number in Protocol Buffers."""
+    data = bytearray()
+    while value > 0x7F:
+        data.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*data, value])
 
 
 def readers(folder: Path) -> dict[str, Callable[..., Any]]:
@@ -131,6 +172,11 @@ def readers(folder: Path) -> dict[str, Callable[..., Any]]:
         "Webdataset": lambda library, **more: library.readers.Webdataset(
             paths=str(folder / "photos.tar"), ext=["jpg", "cls"], **more),
         "TFRecord": tfrecord,
+        "MXNet": lambda library, **more: library.readers.MXNet(
+            path=str(folder / "photos.rec"), index_path=str(folder / "photos.keys"), **more),
+        "Caffe": lambda library, **more: library.readers.Caffe(path=str(folder / "caffe"), **more),
+        "Caffe2": lambda library, **more: library.readers.Caffe2(path=str(folder / "caffe2"), **more),
+        "Fits": lambda library, **more: library.experimental.readers.Fits(file_root=str(folder / "fits"), **more),
         "COCO": lambda library, **more: library.readers.COCO(
             file_root=str(folder / "files"), annotations_file=str(folder / "annotations.json"), **more),
     }  # fmt: skip
