@@ -3,10 +3,10 @@
     python benchmarks/readers.py [--rounds 9] [--samples 1024] [--only Numpy] [--cpu]
 
 The same photos of 500 x 375 as files in folders, with annotations as COCO has them, in archives for Webdataset, in
-TFRecord and RecordIO files and in LMDB databases, and as arrays of 224 x 224 for Numpy and for FITS. A round reads an epoch in batches of 64, from memory that
-the system has read the files into; nothing is decoded. Ratios are medians over the rounds of our time to DALI's, in listed
-order and shuffled. The time of a new reader until its first batch is measured as well. With `--cpu` all
-times are CPU time of all threads, which other processes on the machine change less.
+TFRecord and RecordIO files and in LMDB databases, and as arrays of 224 x 224 for Numpy and for FITS. A round reads an
+epoch in batches of 64, from memory that the system has read the files into; nothing is decoded. Ratios are medians over
+the rounds of our time to DALI's, in listed order and shuffled. The time of a new reader until its first batch is
+measured as well. With `--cpu` all times are CPU time of all threads, which other processes on the machine change less.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import numpy
 
-from . import decoders, readers  # noqa: F401
+from . import decoders  # noqa: F401
 from ._arrays.array import Array
 from ._arrays.described import Described, allocated
 from ._base.docstrings import described_as

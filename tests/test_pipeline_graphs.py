@@ -388,7 +388,13 @@ def test_what_is_not_there_is_not_there():
     for family in ("", "readers", "random", "io.file"):
         module = functools.reduce(getattr, family.split(".") if family else (), fn)
         assert dir(module) == members(family)
-    for module, name in ((fn.readers, "fiel"), (fn.io, "fil"), (ops, "Rotat"), (ops.readers, "Nothing"), (ops, "rotate")):
+    for module, name in (
+        (fn.readers, "fiel"),
+        (fn.io, "fil"),
+        (ops, "Rotat"),
+        (ops.readers, "Nothing"),
+        (ops, "rotate"),
+    ):
         with pytest.raises(AttributeError, match=r"(fn|ops) has no"):
             getattr(module, name)
     with pytest.raises(TypeError, match="not an operator: call one of its family"):

@@ -1,4 +1,4 @@
-"""The reader of videos that DALI has among its experimental ones."""
+"""The readers that DALI has among its experimental ones: of videos, and of FITS files."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from . import video
 from ._checks import flag, word
 from ._clips import Form, Rounding, Source
 from ._stored import Common, PathLike, called_with
+from .fits import Fits
 
-__all__ = ["Video"]
+__all__ = ["Fits", "Video"]
 
 _PADDING = {"repeat": "edge", "symmetric": "reflect_1001", "reflect": "reflect_101"}
 _PADDINGS = ("none", "constant", "edge", "repeat", "reflect_1001", "symmetric", "reflect_101", "reflect")
