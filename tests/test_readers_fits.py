@@ -8,7 +8,7 @@ import gzip
 import numpy as np
 import pytest
 from astropy.io import fits
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from record_stored import plain_fits
 
@@ -125,6 +125,7 @@ def test_a_file_that_is_cut_off_is_named(tmp_path):
         one(path)
 
 
+@settings(max_examples=40)
 @given(data=st.data(), how=st.sampled_from(["", "RICE_1", "GZIP_1", "GZIP_2", "PLIO_1", "HCOMPRESS_1"]))
 def test_bytes_that_were_changed_are_read_or_refused_by_name(tmp_path_factory, data, how):
     array = np.add.outer(np.arange(20), np.arange(16)).astype(np.int16)
