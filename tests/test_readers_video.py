@@ -17,6 +17,7 @@ import pytest
 from dali_oracle import Oracle, dali_fixture  # noqa: F401 - the fixture
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from twin import build
 from videos import DALIS, made, number, video
 
 import dynamic as ndd
@@ -429,6 +430,37 @@ def test_a_pipeline_reads_videos(root):
     assert np.array_equal(again[1].array, frames[1].array)
     assert [number(frame) for frame in frames[0].array] == [0, 1, 2]
     assert (labels.tolist(), small[1].shape) == ([[0], [0]], (3, 8, 8, 3))
+
+
+def test_videos_in_a_store_are_read_whole(walk):
+    fsspec = pytest.importorskip("fsspec")
+    store = fsspec.filesystem("memory")
+    for name, frames in (("a/walk.mkv", COUNT), ("b/other.mkv", 6)):
+        store.pipe(f"/films/{name}", made(codec="ffv1", format="matroska", frames=frames).data)
+    reader = Video(file_root="memory://films", sequence_length=3, random_shuffle=True, retries=0)
+    found = {
+        name: [number(frame) for frame in clip.array]
+        for clips, _ in reader.next_epoch(4)
+        for name, clip in zip(clips.origin.names, clips, strict=True)
+    }
+    assert found == {f"{n}#{i}": [i, i + 1, i + 2] for n, m in (("a/walk.mkv", 7), ("b/other.mkv", 2)) for i in
+                     range(0, 3 * m, 3)}  # fmt: skip
+    store.pipe("/films/b/other.mkv", made(codec="ffv1", format="matroska", frames=7).data)
+    with pytest.raises(DataError, match="bytes came"):
+        reader(9)
+    store.rm("/films", recursive=True)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(build.COMPILER is None, reason="g++, which compiles the kernels here, is missing")
+def test_clips_are_sent_to_a_gpu_and_resized_there(root):
+    arguments = {"file_root": root, "sequence_length": 3, "size": [16, 16], "enable_timestamps": True}
+    there, here = VideoResize(**arguments, device="gpu")(14), VideoResize(**arguments)(14)
+    assert {column.device.device_type for column in there} == {"gpu"}
+    assert there[0].origin.names == here[0].origin.names
+    for one, other in zip(there[0].to_device("cpu"), here[0], strict=True):
+        assert np.abs(one.array.astype(int) - other.array).max() <= 1
+    assert there[1].to_device("cpu").tolist() == here[1].tolist()
 
 
 # -- DALI --------------------------------------------------------------------------------------------------------------
