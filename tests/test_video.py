@@ -155,6 +155,18 @@ def test_a_damaged_frame_is_named():
             read(opened, [16, 17])
 
 
+@pytest.mark.parametrize(("field", "shown"), [((8, 600), range(15)), ((12, 1024 + 512 * 8), range(8, 30))])
+def test_a_video_that_a_phone_has_trimmed_has_the_frames_of_its_edit_list(field, shown):
+    """Its end, or its beginning, is left out by a list, and still there."""
+    data = bytearray(made(frames=30, key_every=6, b_frames=2).data)
+    (place,) = chunks(data, b"elst")
+    data[place + field[0] : place + field[0] + 4] = field[1].to_bytes(4)
+    with Video(bytes(data)) as opened:
+        assert [number(frame) for frame in read(opened, range(len(opened.table)))] == list(shown)
+        assert [number(frame) for frame in read(opened, [9, 0, 14])] == [shown[9], shown[0], shown[14]]
+    np.testing.assert_array_equal(len(decoded(bytes(data))), len(shown))
+
+
 def test_damage_that_hides_the_end_of_a_file_is_told():
     data = bytearray(made(codec="mjpeg", format="matroska", frames=60).data)
     places = [i for i in range(len(data)) if data[i : i + 3] == b"\xff\xd8\xff"]

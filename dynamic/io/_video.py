@@ -269,7 +269,8 @@ class Video:
     def _check_end(self, packets: int) -> None:
         """Refuse a file that says it is longer, or has more frames, than it is and has."""
         kind = self.format.partition(" ")[0]
-        said = self._stream.frames if kind == "MP4" else 0
+        entries = self._stream.index_entries if kind == "MP4" else ()  # without those that an edit list leaves out
+        said = sum(entry.size > 0 for entry in entries)
         if packets < said:
             raise refused(self.format, f"it ends after {packets} of {said} frames", Damaged)
         if kind in ("AVI", "Matroska"):
