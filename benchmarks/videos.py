@@ -17,6 +17,7 @@ import concurrent.futures
 import importlib
 import io
 import os
+import random
 import statistics
 import sys
 import tempfile
@@ -147,9 +148,12 @@ def main() -> None:
             times: dict[str, list[float]] = {name: [] for name in ways}
             for number in range(options.rounds + 1):
                 wanted, results = places(job, COUNT, number), {}
-                for name, way in ways.items():
+                order = list(ways.items())
+                random.Random(number).shuffle(order)
+                for name, way in order:
                     if there[name] is None or (name == "DALI" and codec == "H.264"):
                         continue
+                    time.sleep(0.1)  # threads of the one before end
                     start = clock()
                     found = way(files, wanted, job)
                     if number:  # the first round loads libraries
