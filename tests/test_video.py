@@ -84,6 +84,29 @@ def test_a_frame_costs_no_more_than_those_from_the_key_frame_before(monkeypatch)
 
 
 @names
+@given(data=st.data())
+def test_reads_after_each_other_go_on_or_seek(name, data):
+    truth = video(name)
+    reads = data.draw(st.lists(st.lists(st.integers(0, len(truth) - 1), max_size=4).map(sorted), max_size=6))
+    with Video(truth.data) as opened:
+        frames = read(opened, range(len(truth)))
+    with Video(truth.data) as opened:
+        for numbers in reads:
+            np.testing.assert_array_equal(read(opened, numbers), frames[numbers])
+
+
+@pytest.mark.parametrize("name", ["H.264, one long group", "MPEG-4, in AVI", "H.264, no key frame first"])
+def test_a_video_that_is_read_bit_by_bit_is_decoded_once(name, monkeypatch):
+    truth = video(name)
+    with Video(truth.data) as opened:
+        decode, packets = Video._decoded, []
+        monkeypatch.setattr(Video, "_decoded", lambda self, packet: packets.append(packet) or decode(self, packet))
+        found = [number(read(opened, [position])[0]) for position in range(len(truth))]
+    assert found == list(truth.numbers)
+    assert len(packets) <= len(truth) + 10  # those before the first key frame too
+
+
+@names
 @pytest.mark.parametrize("part", [0.3, 0.8])
 def test_a_file_that_is_cut_off_is_refused_or_has_fewer_of_the_frames(name, part):
     truth = video(name)

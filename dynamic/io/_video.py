@@ -142,6 +142,7 @@ class Video:
         self._file: Any = io.BytesIO(source) if isinstance(source, (bytes, memoryview)) else source
         self._upright, self._threads = adjust_orientation, threads
         self._fresh = False  # whether no packet has been read
+        self._going: tuple[Iterator[tuple[int, Any]], int] | None = None  # the frames behind the one that was read last
         self._site: tuple[int, int] | tuple[()] | None = None  # of chroma: one that is known, none, or not known yet
         self._container: Any = None
         self._stream: Any = None
@@ -163,6 +164,7 @@ class Video:
 
     def close(self) -> None:
         """Free the memory of the decoder."""
+        self._going = None
         self._stream, self._decoder = None, None
         if self._container is not None:
             self._container.close()
@@ -360,10 +362,14 @@ class Video:
         """Decode the first of some frames in rising order, and others near it. Tell how many these are."""
         table = self.table
         key, back, why = int(table.starts[wanted[0]]), 1, ""
+        (frames, last), self._going = self._going or (None, 0), None
+        if last >= wanted[0] or not (table.counted or last + 1 >= self._begin(wanted[0])):
+            frames = None
         while True:
-            done = 0
+            done, goes_on = 0, frames is not None
+            frames = frames or (self._counted() if table.counted else self._from(key))
             try:
-                for number, frame in self._counted() if table.counted else self._from(key):
+                for number, frame in frames:
                     if number > wanted[done]:
                         break  # it is missing
                     if number == wanted[done]:
@@ -372,12 +378,16 @@ class Video:
                         take(number, frame)
                         done += 1
                         if done == len(wanted) or self._is_far(number, wanted[done]):
+                            self._going = frames, number
                             return done
                 why = "none of its packets gives it"
             except DecodeError as error:
                 why = error.failures[0].reason
             if done:
                 return done  # the next call tries the others, and from earlier key frames
+            frames = None
+            if goes_on:
+                continue
             if not key:
                 raise refused(self.format, f"frame {wanted[0]} of {len(table)} cannot be decoded: {why}", Damaged)
             key, back = max(0, key - back), back * 2  # not a key frame that stands alone, then
@@ -387,8 +397,11 @@ class Video:
         table = self.table
         if table.counted or table.starts[other] == table.starts[number]:
             return False
-        key = table.keys[table.starts[other], 0]
-        return bool(numpy.searchsorted(table.times, key) - number > _NEAR)
+        return self._begin(other) - number > _NEAR
+
+    def _begin(self, number: int) -> int:
+        """The number of the key frame that a frame is decoded from."""
+        return int(numpy.searchsorted(self.table.times, self.table.keys[self.table.starts[number], 0]))
 
     def _counted(self) -> Iterator[tuple[int, Any]]:
         """The frames from the beginning on, counted. Packets that cannot be decoded before the first are left out."""
