@@ -124,7 +124,7 @@ class Module(NamedTuple):
 
 REFERENCE = {
     "tensors": Module(
-        "Tensors and batches", "dynamic", ["Tensor", "Batch", "as_tensor", "as_batch", "tensor", "batch"]
+        "Tensors and batches", "dynamic", ["Tensor", "Batch", "as_tensor", "as_batch", "tensor", "batch", "Origin"]
     ),
     "dtypes": Module(
         "Element types and devices",

@@ -21,6 +21,7 @@ from . import reductions as reductions
 from . import segmentation as segmentation
 from . import transforms as transforms
 from . import types as types
+from ._base.origin import Origin
 from ._base.pool import get_num_threads, set_num_threads
 from ._core.config import show_config
 from ._measure import measure
@@ -152,7 +153,9 @@ def __getattr__(name: str) -> object:
 
         return import_module(f"dynamic.{name}")
     if name != "__version__":
-        raise AttributeError(f"module 'dynamic' has no attribute {name!r}{_ELSEWHERE.get(name, '')}")
+        told = f"module 'dynamic' has no attribute {name!r}{_ELSEWHERE.get(name, '')}"
+        question = "" if name.startswith("_") or name in _ELSEWHERE else errors.nearest(name, __dir__())
+        raise AttributeError(f"{told}. {question}" if question else told)
     from importlib.metadata import version
 
     return version("dynamic-batch")
@@ -175,6 +178,7 @@ __all__ = [
     "InterpType",
     "LayoutWarning",
     "OrderWarning",
+    "Origin",
     "ScaleWarning",
     "StateError",
     "StateMismatch",

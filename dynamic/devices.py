@@ -170,5 +170,6 @@ def _existing(index: int) -> int:
     count = gpu_count()
     if not 0 <= index < count:
         have = f"this machine has {count}" if count else "cupy finds no GPU here, or is not installed"
-        raise DeviceError(f"There is no device 'gpu:{index}': {have}. (pip install 'dynamic-batch[cuda13]' on a GPU.)")
+        advice = "On a GPU pip install 'dynamic-batch[cuda13]'; without one leave out .gpu() and device=."
+        raise DeviceError(f"There is no device 'gpu:{index}': {have}. {advice}")
     return index

@@ -21,7 +21,7 @@ from dynamic._base.origin import Origin
 from dynamic._base.pool import limited
 from dynamic.errors import shown
 from dynamic.pipeline._epochs import Resumable, Source
-from dynamic.pipeline._output import names, stepped
+from dynamic.pipeline._output import Varying, names, stepped
 from dynamic.pipeline._run import columns as outputs_of
 from dynamic.readers._checks import natural
 from dynamic.readers._reader import (
@@ -103,7 +103,9 @@ class _Stepped:
         """The results for a batch."""
         output_map = [str(i) for i in range(len(outputs))] if self._output_map is None else self._output_map
         with _own_processors():
-            found = stepped(self._operator, self._step, output_map, outputs, varying=True)
+            found = stepped(
+                self._operator, self._step, output_map, outputs, varying=Varying(self._operator, dynamic_shape=True)
+            )
         for name, batch in found.items():
             if len(batch) != len(outputs[0]):
                 expected = f"a function that gives as many samples as it takes, {len(outputs[0])}"

@@ -198,7 +198,8 @@ class Batches:
 
     def _named(self, outputs: Sequence[Batch]) -> dict[str, Batch]:
         varying = self.output_map if self._dynamic_shape else self._ragged
-        return named(_OPERATOR, self.output_map, outputs, varying)
+        advice = "dynamic_shape=True pads all with zeros, and ragged=[{0}] makes it a tf.RaggedTensor."
+        return named(_OPERATOR, self.output_map, outputs, varying, advice)
 
     def _values(self, outputs: Sequence[Batch]) -> dict[str, Any]:
         """A batch for `tf.data`: arrays, and RaggedTensors."""

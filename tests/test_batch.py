@@ -514,3 +514,16 @@ def test_arrays_of_numpy_tell_how_samples_are_filled():
     for call in (np.asarray, np.from_dlpack, lambda b: b.numpy(), as_tensor):
         with pytest.raises(ValueError, match=r"pad=True, as in batch.numpy\(pad=True\), fills the smaller ones"):
             call(ragged)
+
+
+def test_mistakes_of_beginners_are_told_the_way():
+    with pytest.raises(ArgumentError, match=r"An empty list has one dimension: for no boxes write numpy.zeros"):
+        as_batch([[], [[1, 2, 3, 4]]])
+    with pytest.raises(ArgumentError, match="For names of samples take their numbers, origin.ids"):
+        as_batch(["a.jpg", "b.jpg"])
+    with pytest.raises(ArgumentError, match="Are these bytes of a file\\? Decode them first, with decoders.image"):
+        ndd.resize(as_batch([np.zeros(9, np.uint8)]), size=3)
+    with pytest.raises(TypeError, match=r"readers.File is no iterator; write: for batch in reader.next_epoch"):
+        iter(ndd.readers.File(files=[__file__]))
+    with pytest.raises(AttributeError, match="has no attribute 'reader'. Did you mean 'readers'\\?"):
+        ndd.reader

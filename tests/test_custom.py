@@ -150,6 +150,71 @@ def test_wrong_results_are_refused():
             wrong(batch)
 
 
+def test_results_that_differ_are_told_by_the_operator():
+    @operator()
+    def grown(values, /):
+        return values * 1.5 if values.any() else values
+
+    @operator()
+    def smaller(values, /):
+        return values[0] if values.any() else values
+
+    batch = as_batch([[[0, 0]], [[1, 2]]], dtype="uint8")
+    with pytest.raises(TypeError, match=r"^grown\(\) returned uint8 for sample 0 and float64 for sample 1; return one"):
+        grown(batch)
+    with pytest.raises(TypeError, match=r"^smaller\(\) returned 2 dimensions for sample 0 and 1 dimensions for"):
+        smaller(batch)
+
+
+@pytest.mark.parametrize("unit", ["sample", "array", "row", "value", None])
+@pytest.mark.parametrize("shapes", [[(2, 3)], [(2, 3)] * 3, [(2, 3), (4, 3)]])
+def test_a_function_cannot_write_to_the_memory_of_the_caller(unit, shapes):
+    planned, unit = unit is not None, unit or "sample"
+
+    def body(values, /, *, out=None, wrong: bool = True):
+        if wrong:
+            values[...] = 0
+        if out is None:
+            return values.copy()
+        out[...] = values
+        return out
+
+    def unplanned(values, /, *, wrong: bool = True):
+        return body(values, wrong=wrong)
+
+    plan = (lambda call: Plan(call.shapes, call.dtype)) if planned else None
+    made = operator(plan=plan, unit=unit, name="writer")(body if planned else unplanned)
+    arrays = [np.ones(shape, np.uint8) for shape in shapes]
+    for value in (arrays[0], as_batch(arrays)):
+        if len(shapes) > 1 and unit in ("row", "value") and len(set(shapes)) > 1 and value is not arrays[0]:
+            continue  # it gets a copy of the rows of all samples
+        with pytest.raises(ValueError, match="read-only") as caught:
+            made(value)
+        assert "In writer(), sample" in caught.value.__notes__[0]
+        assert "Copy one before you write" in caught.value.__notes__[1]
+        result = made(value, wrong=False)
+        assert all(sample.numpy().all() for sample in (result if isinstance(result, ndd.Batch) else [result]))
+    assert all(array.all() and array.flags.writeable for array in arrays)
+
+
+def test_opencv_takes_read_only_images():
+    cv2 = pytest.importorskip("cv2")
+
+    @operator(layouts=["HWC"], dtypes="uint8")
+    def smoothed(image, /, *, sigma: PerSample[Annotated[float, Between(1, 200)]] = 50.0):
+        return cv2.bilateralFilter(image, 5, sigma, sigma)
+
+    @operator(layouts=["HWC"])
+    def framed(image, /):
+        return cv2.rectangle(image, (0, 0), (2, 2), (1, 1, 1))
+
+    image = np.random.default_rng(1).integers(0, 255, (8, 9, 3), np.uint8)
+    assert np.array_equal(smoothed(image).numpy(), cv2.bilateralFilter(image, 5, 50.0, 50.0))
+    with pytest.raises(cv2.error, match="readonly") as caught:
+        framed(image)
+    assert "Copy one before you write" in caught.value.__notes__[1]
+
+
 def test_they_pickle_run_in_pipelines_and_stay_out_of_the_library():
     from dynamic._lift.operator import registry
 
@@ -179,8 +244,8 @@ def test_faults_are_found(fault):
         seen.append(values)
         if fault == "order":
             out[...] = plan
-        if fault == "input" and values.flags.writeable:
-            values += 1
+        if fault == "input" and values.base is not None and values.base.flags.writeable:
+            values.base[...] += 1  # past the read-only view
         if fault == "threads" and ndd.get_num_threads() > 1:
             out[...] = 9
         if fault == "alone" and len(seen) > 2:

@@ -535,8 +535,8 @@ def numbers():
     [
         ("f", 2, 2.0), ("f", np.float16(2), 2.0), ("f", as_tensor([2.5]), 2.5), ("f", np.array(7), 7.0),
         ("f", True, 1.0),
-        ("i", 3.0, 3), ("i", np.int8(3), 3), ("i", as_tensor(2.5), 3), ("i", np.array([-2.5]), -3), ("i", True, 1),
-        ("b", 1, True), ("b", np.bool_(True), True), ("pair", [1, 2], (1, 2)), ("pair", np.array([1.6, 2]), (2, 2)),
+        ("i", 3.0, 3), ("i", np.int8(3), 3), ("i", as_tensor(2.0), 2), ("i", np.array([-2.0]), -2), ("i", True, 1),
+        ("b", 1, True), ("b", np.bool_(True), True), ("pair", [1, 2], (1, 2)), ("pair", np.array([1.0, 2]), (1, 2)),
         ("pair", as_tensor([3, 4]), (3, 4)), ("many", [1, 2.5], (1.0, 2.5)), ("many", (), ()), ("part", 1, 1.0),
         ("many", 3, (3.0,)), ("many", np.float16(3), (3.0,)), ("many", as_tensor(3), (3.0,)),
         ("many", {"a": 1, "b": 2}.values(), (1.0, 2.0)),
@@ -554,8 +554,10 @@ def test_what_arguments_take(name, good, value):
     ("name", "bad"),
     [
         ("f", "2"), ("f", float("nan")), ("f", float("inf")), ("f", [1.0, 2.0]), ("f", None.__class__), ("f", 1j),
-        ("i", 2.5), ("i", "2"), ("i", as_tensor(float("nan"))), ("b", 2), ("b", "yes"), ("b", 1.0), ("pair", 3),
-        ("pair", [1]), ("pair", [1, 2, 3]), ("pair", "ab"), ("pair", {1, 2}), ("pair", [1, 2.5]),
+        ("i", 2.5), ("i", "2"), ("i", as_tensor(float("nan"))), ("i", as_tensor(2.5)), ("i", np.float16(2.5)),
+        ("i", np.array([-2.5])),        ("pair", np.array([1.6, 2])), ("b", 0.5), ("b", as_tensor(0.5)), ("b", 2),
+        ("b", "yes"), ("b", 1.0),
+        ("pair", 3),        ("pair", [1]), ("pair", [1, 2, 3]), ("pair", "ab"), ("pair", {1, 2}), ("pair", [1, 2.5]),
         ("many", ["a"]), ("part", 1.5), ("part", -1), ("either", "a"), ("f", [[1.0]]), ("s", 3), ("s", b"x"),
         ("b", as_batch([1])), ("s", as_batch([1])),
     ],
@@ -567,7 +569,7 @@ def test_what_arguments_refuse(name, bad):
 
 def test_batches_of_arguments():
     take = numbers()
-    result = take(np.zeros(1), f=as_batch([1.5, 2.5]), pair=as_batch([[1, 2], [3, 4]]), i=as_batch([0.5, -1.5]))
+    result = take(np.zeros(1), f=as_batch([1.5, 2.5]), pair=as_batch([[1, 2], [3, 4]]), i=as_batch([1.0, -2.0]))
     assert isinstance(result, Batch)
     assert result.tolist() == [[1.5, 1, 0, 1, 2, 0, 0.5], [2.5, -2, 0, 3, 4, 0, 0.5]]
     assert take(np.zeros(1), f=as_batch([[1.5], [2.5]])).tolist()[1][0] == 2.5
@@ -575,6 +577,9 @@ def test_batches_of_arguments():
         take(np.zeros(1), pair=as_batch([[1, 2], [1, 2, 3]]))
     with pytest.raises(ArgumentError, match="as_batch"):
         take(as_batch([[1], [2]]), f=[1.0, 2.0])
+    for fractions in (as_batch([1.0, 2.5]), as_batch([[1.0], [2.5]])):
+        with pytest.raises(ArgumentError, match=r"take\(\): argument 'i\[1\]' must be an integer; got float 2.5. Draw"):
+            take(np.zeros(1), i=fractions)
     with pytest.raises(ArgumentError, match="same for all samples"):
         take(np.zeros(1), part=as_batch([0.5]))
 

@@ -25,6 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import examples
 
+import dynamic as ndd
 from dynamic import ArgumentError, Batch, StateMismatch, checkpoint
 from dynamic.errors import StateError
 from dynamic.pipeline import Pipeline, fn, pipeline_def
@@ -818,8 +819,10 @@ def test_outputs_are_transformed_in_the_worker(folder):
 
 def test_what_a_transform_gives_that_is_no_batch_is_named(folder):
     for transform, told in [
-        (5, "a function of Batches; got int 5"), (lambda *_: 5, "that gives Batches; got int 5"),
-        (lambda data, _: (data, data.numpy()), "'step' must be a function that gives Batches"),
+        (5, "a function of Batches; got int 5"), (lambda *_: 5, "output 0 is a Batch; got int 5"),
+        (lambda data, _: (data, data.numpy()[:2]), r"output 1 is a Batch; got ndarray of shape \(2, 1\)"),
+        (lambda data, _: {"x": data.torch()}, r"'x' is a Batch; got Tensor of shape \(3, 1\)"),
+        (lambda data, _: {"x": [each.torch() for each in data]}, r"got list of 3 Tensor. .* ragged=\['x'\]"),
     ]:  # fmt: skip
         with pytest.raises(ArgumentError, match=told):
             next(iter(Dataset(reader_of(folder), NAMES, step=transform, batch_size=3)))
@@ -858,6 +861,79 @@ def test_what_a_data_set_refuses(folder):
     dataset.load_state_dict({**state, "states": {**state["states"], "other": {}}})
     with pytest.raises(StateMismatch, match="'other', which this pipeline does not have"):
         next(iter(dataset))
+
+
+def spotted(files, _):
+    """Files, arrays of none to a million bytes, the ids of samples, and boxes of which there may be none."""
+    ids = files.origin.ids
+    grown = ndd.as_batch([np.full(int(i % 3) << 19, int(i) % 251, np.uint8) for i in ids])
+    return {"file": files, "grown": grown, "id": ids, "boxes": ndd.as_batch([np.full((i % 4, 4), 0.5) for i in ids])}
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_some_outputs_become_lists_and_others_are_padded(folder, workers):
+    make = functools.partial(Loader, step=spotted, batch_size=4, num_workers=workers)
+    reader = reader_of(folder)
+    batches = make(reader, ragged=["boxes", "grown"])
+    state, found = None, []
+    for batch in batches:
+        state = batch.state if len(found) == 8 else state
+        for file, grown, number, boxes in zip(
+            batch["file"], batch["grown"], batch["id"].tolist(), batch["boxes"], strict=True
+        ):
+            assert reader.explain(number).name == f"{int(file):02}"
+            assert grown.tolist() == [number % 251] * (number % 3 << 19)
+            assert boxes.tolist() == [[0.5] * 4] * (number % 4)
+            boxes += 1  # memory of the trainer's own
+            found.append(number)
+        moved = batch.to("cpu", copy=True)
+        assert moved.state == batch.state
+        assert [each.shape for each in moved["boxes"]] == [each.shape for each in batch["boxes"]]
+    assert len(set(found)) == COUNT
+    assert ndd.checkpoint.verify_epoch([batches.state_dict()]).samples == COUNT
+    rest = make(reader_of(folder), ragged=["boxes", "grown"])
+    rest.load_state_dict(state)
+    assert [x for batch in rest for x in batch["id"].tolist()] == found[12:]
+    padded = next(iter(make(reader_of(folder), dynamic_shape=["boxes"], ragged=["grown"])))
+    assert padded["boxes"].shape == (4, max(x % 4 for x in found[:4]), 4)
+    both = next(iter(make(reader_of(folder), dynamic_shape=True, ragged=["grown"])))
+    assert isinstance(both["grown"], list)
+    assert torch.equal(both["boxes"], padded["boxes"])
+
+
+def without_boxes(files, _):
+    return {"boxes": ndd.as_batch([np.zeros((0, 4), np.float32)] * len(files)), "one": files.origin.ids}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_lists_may_have_no_elements_at_all(folder, workers):
+    for batch in Loader(reader_of(folder), without_boxes, batch_size=3, num_workers=workers, ragged=["boxes", "one"]):
+        assert [(each.dtype, tuple(each.shape)) for each in batch["boxes"]] == [(torch.float32, (0, 4))] * len(
+            batch["one"]
+        )
+        assert all(each.shape == () for each in batch["one"])
+
+
+def test_outputs_of_several_shapes_are_named(folder):
+    for arguments, told in [
+        ({}, r"True for output 'grown', .* dynamic_shape=\['grown'\] pads it with zeros, and ragged=\['grown'\] makes"),
+        ({"ragged": ["grown", "box"]}, "'ragged' must be names of outputs, .*; got 'box'. Did you mean 'boxes'"),
+        ({"dynamic_shape": ["bax"]}, "'dynamic_shape' must be names of outputs"),
+        ({"dynamic_shape": "boxes"}, "'dynamic_shape' must be True, False or a list of names of outputs; got str"),
+        ({"ragged": True}, "'ragged' must be a list of names of outputs; got bool True"),
+        (
+            {"dynamic_shape": ["boxes"], "ragged": ["boxes"]},
+            "'ragged' must be without 'boxes', which is in dynamic_shape",
+        ),
+    ]:
+        with pytest.raises(ArgumentError, match=told):
+            next(iter(Loader(reader_of(folder), spotted, batch_size=4, **arguments)))
+
+    def images(files, _):
+        return ndd.as_batch([np.zeros((1 + i, 2, 3), np.uint8) for i in range(len(files))], layout="HWC")
+
+    with pytest.raises(ArgumentError, match=r"^pytorch.Loader\(\).* Or resize or crop the images"):
+        next(iter(Loader(reader_of(folder), images, output_map=["data"], batch_size=4)))
 
 
 # Trainers, which stop where an epoch's length says so, and begin an epoch as they like

@@ -507,3 +507,13 @@ def test_a_gpu_moves_alike(name):
             for one, other in zip(found[key].cpu().samples, batch.samples, strict=True)
         ]
         assert max(differences) <= (1 if key == "image" else 0), key
+
+
+def test_names_and_operators_that_are_meant_are_told():
+    image, boxes = np.zeros((4, 6, 3), np.uint8), [[0, 0, 1, 1]]
+    with pytest.raises(ArgumentError, match=r"together\(\) has no argument 'images'. Did you mean 'image'\?"):
+        together(ndd.flip, images=image, boxes=boxes)
+    with pytest.raises(ArgumentError, match="'image' must be given; got nothing"):
+        together(ndd.flip, boxes=boxes)
+    with pytest.raises(ArgumentError, match="Flip and crop with together first, then normalise the image with"):
+        together(ndd.crop_mirror_normalize, image=image, boxes=boxes)

@@ -22,7 +22,7 @@ from dynamic._arrays.array import Array, asarray, library
 from dynamic.data import Batch, Tensor, as_one
 from dynamic.data._transfer import moved
 from dynamic.devices import Device
-from dynamic.dtypes import WORDS, DType, DTypeLike, dtype, numpy_dtype, rounded
+from dynamic.dtypes import WORDS, DType, DTypeLike, dtype, numpy_dtype
 from dynamic.errors import ArgumentError, nearest, shown
 from dynamic.types import DALIImageType, DALIInterpType
 
@@ -126,6 +126,12 @@ class Word:
         raise _NoWord(getattr(value, "name", value), self.spellings)  # the name of an enumeration's constant
 
 
+class _Fraction(ValueError):
+    """A number of an array is not the integer that it should be."""
+
+    hint = 'Draw integers with dtype="int32", or round the numbers with cast.'
+
+
 class _NoWord(ValueError):
     """A value is none of some words; `hint` asks for the one that may be meant."""
 
@@ -141,7 +147,7 @@ class _Kind:
     convert: Convert
     expected: str
     scalar: bool = True  # a one-element array stands for its element
-    integral: bool = False  # floats in arrays are rounded
+    integral: bool = False  # floats in arrays must be whole
     column: type[float | int] | None = None  # numbers that are checked a column at a time
     arrays: bool = False  # arrays stay arrays, and a whole one may be checked at once
     row: bool = False  # a sequence is one value
@@ -167,7 +173,7 @@ class Argument:
     def one(self, value: Any) -> Any:
         """The value that a kernel sees, for a value given for all samples."""
         try:
-            return self.kind.convert(_plain(value, self.kind, exact=not self.per_sample))
+            return self.kind.convert(_plain(value, self.kind))
         except (TypeError, ValueError, OverflowError) as error:
             hint = getattr(error, "hint", "")
             if not hint and self.per_sample and _are_many(value, self.kind):
@@ -293,14 +299,8 @@ def _are_many(value: Any, kind: _Kind) -> bool:
     return many and (not kind.row or any(isinstance(each, (list, tuple, numpy.ndarray, Tensor)) for each in value))
 
 
-def _plain(value: Any, kind: _Kind, *, exact: bool = False) -> Any:
-    """A value as Python numbers and sequences, where it is an array of them.
-
-    Args:
-        value: The value.
-        kind: Its kind.
-        exact: Whether floats that mean integers must be whole.
-    """
+def _plain(value: Any, kind: _Kind) -> Any:
+    """A value as Python numbers and sequences, where it is an array of them."""
     if isinstance(value, Batch):
         raise TypeError("a Batch is taken by `each`")
     if isinstance(value, Tensor):
@@ -313,10 +313,10 @@ def _plain(value: Any, kind: _Kind, *, exact: bool = False) -> Any:
     if kind.arrays:
         return array
     if kind.integral and array.dtype.kind == "f":
-        whole = rounded(numpy, array)
-        if not numpy.isfinite(array).all() or (exact and (whole != array).any()):
+        if not numpy.isfinite(array).all():
             raise ValueError(value)
-        array = whole
+        if (array % 1).any():
+            raise _Fraction(value)
         return _integers(array.item() if kind.scalar and array.size == 1 else array.tolist())
     return array.item() if kind.scalar and array.size == 1 else array.tolist()
 

@@ -10,7 +10,7 @@ from inspect import Parameter
 from typing import Any, ParamSpec, TypeVar, get_type_hints
 
 from dynamic.data import Batch, checked_batch_size
-from dynamic.errors import ArgumentError
+from dynamic.errors import ArgumentError, nearest
 
 from .argument import IGNORED, KINDS, Argument, argument, ignored_by, is_layout
 
@@ -158,6 +158,9 @@ def function(body: Callable[P, R]) -> Callable[P, R]:
                 raise ArgumentError.unknown(body.__name__, name, keywords)
         for name in required:
             if name not in arguments:
+                meant = next((given for given in arguments if given not in keywords and nearest(given, [name])), None)
+                if meant is not None:
+                    raise ArgumentError.unknown(body.__name__, meant, [name])
                 raise ArgumentError(body.__name__, name, "given", "nothing")
         return body(*inputs, **arguments)
 

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy
@@ -30,6 +31,7 @@ __all__ = ["UNITS", "Memory", "empties", "run", "together"]
 UNITS = ("sample", "array", "row", "value", "view")
 
 _GROUPED = 3  # samples of each shape on average; fewer are done one by one in the same time
+_DTYPE, _NDIM = attrgetter("dtype"), attrgetter("ndim")
 _ALIGNMENT = 64  # bytes; of the samples of a ragged result in their common memory
 
 
@@ -42,6 +44,7 @@ class Declared(Protocol):
     layout_name: str | None
     lent: list[str]
     listed: frozenset[str]
+    seals: bool  #: whether inputs are read-only views; the functions of the library write to none
     __wrapped__: Any
 
 
@@ -89,12 +92,13 @@ def _alone(operator: Declared, call: Call) -> list[Any]:
         data = plan.data[0] if isinstance(plan.data, list) else plan.data
         arguments[name] = data if name == "plan" else tuple(made) if plan.outputs else made[0]
     try:
-        result = operator.__wrapped__(*[column[0] for column in call.columns()], **arguments)
+        inputs: Any = [column[0] for column in call.columns()]
+        result = operator.__wrapped__(*(_sealed(inputs) if operator.seals else inputs), **arguments)
     except DataError as error:
         call.failures[0] = error
         return _settled(call, made)
     except Exception as error:
-        error.add_note(call.note(0))
+        _add_notes(error, call.note(0))
         raise
     if made:
         if result is not None and result is not arguments.get("out"):
@@ -119,6 +123,36 @@ def _check_arrays(operator: Declared, results: Sequence[Any], i: int) -> None:
             raise TypeError(f"{operator.name}() returned {found} for sample {i}; return an array.")
 
 
+def _check_alike(operator: Declared, column: Sequence[Any]) -> None:
+    """Refuse arrays of several dtypes or numbers of dimensions."""
+    for name, of in (("dtype", _DTYPE), ("number of dimensions", _NDIM)):
+        found = list(map(of, column))
+        if len(set(found)) > 1:
+            i = next(i for i, value in enumerate(found) if value != found[0])
+            noun = "" if of is _DTYPE else " dimensions"
+            told = f"{operator.name}() returned {found[0]}{noun} for sample 0 and {found[i]}{noun} for sample {i}"
+            raise TypeError(f"{told}; return one {name}, or give it a plan.")
+
+
+def _sealed(arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """Views of inputs that a function cannot write to."""
+    return tuple([_read_only(array) if isinstance(array, numpy.ndarray) else array for array in arrays])
+
+
+def _read_only(array: Array) -> Array:
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+def _add_notes(error: Exception, place: str) -> None:
+    """Tell where a function failed, and the way out where it wrote to an input."""
+    error.add_note(place)
+    if "read-only" in str(error) or "readonly" in str(error):
+        error.add_note("Inputs are the caller's memory and read-only. Copy one before you write: image = image.copy().")
+
+
 def _takes_arrays(operator: Declared, call: Call) -> bool:
     """Whether the function takes the samples of a call as one array."""
     if operator.unit == "sample" or isinstance(call.plan.data, list):
@@ -131,6 +165,8 @@ def _takes_arrays(operator: Declared, call: Call) -> bool:
 def _one_by_one(operator: Declared, call: Call) -> list[Any]:
     """Results of the function for each sample."""
     plan, samples, body = call.plan, call.samples(), operator.__wrapped__
+    if operator.seals and call.library is numpy:
+        samples = list(map(_sealed, samples))
     memory = Memory(call) if plan.parts()[0].shapes is not None else None
     results: list[Any] = [None] * call.count
     outs = results if memory is None else memory.outs
@@ -150,7 +186,7 @@ def _one_by_one(operator: Declared, call: Call) -> list[Any]:
         except DataError as error:
             failures[i] = error
         except Exception as error:
-            error.add_note(call.note(i))
+            _add_notes(error, call.note(i))
             raise
 
     alone = call.device.device_type == "gpu" or operator.unit == "view"
@@ -160,7 +196,10 @@ def _one_by_one(operator: Declared, call: Call) -> list[Any]:
         return _settled(call, outs)
     if memory is not None:
         return memory.storages
-    return list(map(list, zip(*results, strict=True))) if plan.outputs else [results]
+    columns = list(map(list, zip(*results, strict=True))) if plan.outputs else [results]
+    for column in columns:
+        _check_alike(operator, column)
+    return columns
 
 
 def _settled(call: Call, outs: list[Any]) -> list[Any]:
@@ -199,6 +238,8 @@ def _at_once(operator: Declared, call: Call) -> list[Any] | None:
     layout = {operator.layout_name: call.layout and f"N{call.layout}"} if operator.layout_name is not None else {}
     lent = {"plan": call.plan.data} if "plan" in operator.lent else {}
     arguments, body = {**call.fixed, **layout, **lent}, operator.__wrapped__
+    if operator.seals:
+        wholes = list(_sealed(wholes))
     if operator.unit == "view":
         return [body(*wholes, **arguments)]
     shape = _alike(call.plan.shapes)
@@ -211,7 +252,7 @@ def _at_once(operator: Declared, call: Call) -> list[Any] | None:
         try:
             body(*(whole[part] for whole in wholes), **arguments, **own, out=storage[part])
         except Exception as error:
-            error.add_note(f"In {operator.name}(), samples {part.start} to {part.stop - 1} of {call.count}.")
+            _add_notes(error, f"In {operator.name}(), samples {part.start} to {part.stop - 1} of {call.count}.")
             raise
 
     on_cpu = call.device.device_type == "cpu"

@@ -73,6 +73,7 @@ class Operator(Generic[P]):
         self.arguments: dict[str, Argument] = binder.arguments
         self.listed = frozenset(known.name for known in binder.arguments.values() if known.per_item)
         self.on_host = on_host(body)
+        self.seals = unit != "view" and not body.__module__.startswith("dynamic.")
         if plan is None and (self.lent or unit in ("array", "row", "value")):
             told = f"given for unit={unit!r}" if not self.lent else f"given for the parameter {self.lent[0]!r}"
             raise ArgumentError("operator", "plan", f"{told} of {self.name}()", "nothing")
@@ -259,7 +260,9 @@ class Operator(Generic[P]):
             warn_of_channels_first(self.name, first_shape(data), layout)
             return layout
         got = f"layout {layout!r}" if layout else f"{data.ndim} dimensions, no layout"
-        raise ArgumentError(self.name, self.input_name(0), f"laid out as {', '.join(self.layouts)}", got)
+        is_file = data.ndim == 1 and data._numpy_dtype == numpy.uint8
+        hint = "Are these bytes of a file? Decode them first, with decoders.image." if is_file else ""
+        raise ArgumentError(self.name, self.input_name(0), f"laid out as {', '.join(self.layouts)}", got, hint)
 
     def usual_layout(self, ndim: int) -> str | None:
         """The layout of inputs that have none."""

@@ -56,7 +56,7 @@ def verify_epoch(states: Iterable[State], reader: _Reader | None = None) -> Veri
 
     Args:
         states: The states of the readers of all shards, in any order, taken at the end of the epoch: after its last
-            batch, or at the start of the next.
+            batch, or at the start of the next. States of loaders of readers do as well.
         reader: A reader of the same samples and order, which stays where it is. With it the result tells how often
             each sample came, and an error names one or two that were left out or repeated.
 
@@ -80,7 +80,7 @@ def verify_epoch(states: Iterable[State], reader: _Reader | None = None) -> Veri
     >>> ndd.checkpoint.verify_epoch([reader.get_state() for reader in readers])
     VerifiedEpoch(epoch=0, samples=5, shards=2, skipped=())
     """
-    states = list(states)
+    states = [_of_reader(state) for state in states]
     if not states:
         raise ArgumentError("checkpoint.verify_epoch", "states", "the states of the readers of all shards", "none")
     tallies = [_tally(state) for state in states]
@@ -121,6 +121,12 @@ def verify_epoch(states: Iterable[State], reader: _Reader | None = None) -> Veri
     if reader is None:
         return VerifiedEpoch(epoch, samples, len(states), tuple(sorted(skipped)))
     return CountedEpoch(epoch, samples, len(states), tuple(sorted(skipped)), counts)
+
+
+def _of_reader(state: Any) -> Any:
+    """The state of the reader in that of a loader; another state as it is."""
+    inner = state.get("states") if isinstance(state, dict) else None
+    return inner["reader"] if isinstance(inner, dict) and inner.keys() == {"reader"} else state
 
 
 def _tally(state: Any, key: str = "given") -> tuple[int, int]:

@@ -303,7 +303,9 @@ _NDIM = attrgetter("ndim")
 def _uniform(operator: str, arrays: list[Array], to: DTypeLike) -> list[Array]:
     """The arrays as samples of one dtype, number of dimensions and device; an error has the index of the odd one."""
     if len(set(map(_NDIM, arrays))) > 1:
-        _refuse_first_different(operator, arrays, _NDIM, "dimensions", "")
+        is_empty = any(array.shape == (0,) for array in arrays)
+        hint = "An empty list has one dimension: for no boxes write numpy.zeros((0, 4))." if is_empty else ""
+        _refuse_first_different(operator, arrays, _NDIM, "dimensions", hint)
     cupy = sys.modules.get("cupy")
     if cupy is not None:
         where = {array.device if isinstance(array, cupy.ndarray) else None for array in arrays}
@@ -423,6 +425,7 @@ def _element(operator: str, index: int, item: Any) -> Array:
             f"tensors[{index}]",
             "a sample: an array, a number or nested lists of numbers",
             "a Batch" if isinstance(item, Batch) else shown(item),
+            "For names of samples take their numbers, origin.ids." if isinstance(item, str) else "",
         )
     return item.array if isinstance(item, Tensor) else asarray(item, operator, f"tensors[{index}]")
 

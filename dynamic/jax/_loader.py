@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -12,7 +12,7 @@ from dynamic import ArgumentError, Batch, Tensor
 from dynamic._base.ahead import Ahead
 from dynamic.errors import shown
 from dynamic.pipeline._epochs import Resumable, Source, States
-from dynamic.pipeline._output import names, stepped
+from dynamic.pipeline._output import Varying, names, stepped
 from dynamic.readers._checks import natural
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class Loader(Resumable):
             whose keys are the names.
         batch_size: Samples in a batch of a reader; by default its `max_batch_size`.
         output_map: A name for each output.
-        dynamic_shape: Whether to fill smaller samples with zeros, at the end of each dimension; else samples of
-            different shapes are an error.
+        dynamic_shape: Whether to fill smaller samples with zeros, at the end of each dimension; or the names of the
+            outputs to fill. Samples of different shapes are an error otherwise.
         sharding: A `jax.sharding.Sharding` of the global batch, of which the batch here is this process's part; by
             default an array is on JAX's default device.
         depth: The number of batches that are made ahead; with 0 there is no thread.
@@ -81,7 +81,7 @@ class Loader(Resumable):
         *,
         batch_size: int | None = None,
         output_map: Sequence[str] = ("data", "label"),
-        dynamic_shape: bool = False,
+        dynamic_shape: bool | Collection[str] = False,
         sharding: jax.sharding.Sharding | None = None,
         depth: int = 2,
     ) -> None:
@@ -90,7 +90,7 @@ class Loader(Resumable):
             raise ArgumentError(_OPERATOR, "step", "a function of Batches", shown(step))
         self._depth = natural(_OPERATOR, "depth", depth, 0)
         super().__init__(_OPERATOR, source, batch_size)
-        self._arrays = _Arrays(step, output_map, bool(dynamic_shape), sharding, self._epochs.batch_size)
+        self._arrays = _Arrays(step, output_map, Varying(_OPERATOR, dynamic_shape), sharding, self._epochs.batch_size)
         if sharding is not None:
             self._epochs.check_order()
 
@@ -117,7 +117,7 @@ class _Arrays:
     Args:
         step: As of `Loader`, and the next three.
         output_map: The names of outputs.
-        varying: Whether samples may differ in shape.
+        varying: Those whose samples may differ in shape.
         sharding: Of the global batch.
         batch_size: Samples in a batch; None where that is not known.
     """
@@ -126,7 +126,7 @@ class _Arrays:
         self,
         step: Callable[..., Any] | None,
         output_map: Sequence[str],
-        varying: bool,
+        varying: Varying,
         sharding: jax.sharding.Sharding | None,
         batch_size: int | None,
     ) -> None:
@@ -135,11 +135,11 @@ class _Arrays:
 
     def __call__(self, outputs: Sequence[Batch]) -> dict[str, jax.Array]:
         found = stepped(_OPERATOR, self._step, self._output_map, outputs, varying=self._varying)
-        return {name: self._array(output) for name, output in found.items()}
+        return {name: self._array(output, self._varying.pads(name)) for name, output in found.items()}
 
-    def _array(self, output: Batch) -> jax.Array:
+    def _array(self, output: Batch, pad: bool) -> jax.Array:
         if self._sharding is None:
-            return output.jax(self._varying)
+            return output.jax(pad)
         import jax
 
         size = self._batch_size = self._batch_size or len(output)
@@ -147,7 +147,7 @@ class _Arrays:
             hint = "Give the reader last_batch='drop' or 'pad': all processes and devices share each batch evenly."
             expected, got = f"batches of {size} samples with a sharding", f"one of {len(output)}"
             raise ArgumentError(_OPERATOR, "source", expected, got, hint)
-        local = numpy.asarray(output.to_device("cpu").jax(self._varying))
+        local = numpy.asarray(output.to_device("cpu").jax(pad))
         return jax.make_array_from_process_local_data(self._sharding, local)
 
 

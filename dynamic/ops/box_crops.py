@@ -89,6 +89,8 @@ def random_bbox_crop(
     One of the thresholds is drawn, and then windows. The last one is taken that overlaps the boxes by the threshold; if
     there is none, or no box is left in it, another threshold is drawn.
 
+    In a training loop prefer `together`, which moves images, masks, boxes and labels by one draw.
+
     Args:
         boxes: Extents (N, 4), or (N, 6) for volumes, in units of the image: 0 to 1.
         labels: Labels of the boxes, shape (N, ...).

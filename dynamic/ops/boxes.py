@@ -251,6 +251,8 @@ def bbox_rotate(
 
     They are cut off at the edges of the canvas, and those that lose too much of their area are removed.
 
+    In a training loop prefer `together`, which moves images, masks, boxes and labels by one draw.
+
     Args:
         angle: Degrees, counter-clockwise.
         bbox_layout: "xyXY", (left, top, right, bottom), or "xyWH", (left, top, width, height).

@@ -123,8 +123,8 @@ def clahe(
 
     Args:
         bins: A power of two; every value has a bin of its own, whatever it is.
-        clip_limit: The most that a bin may hold, as a multiple of the mean of all bins. The rest is shared out among
-            all bins. 0 is no limit.
+        clip_limit: How strong the contrast may become: 2 to 4 is common, 0 is no limit. It is the most that a bin may
+            hold, as a multiple of the mean of all bins. The rest is shared out among all bins.
         luma_only: Whether the lightness of RGB images is spread and their colours are kept, or every channel by itself.
         tiles_x: Number of tiles across; of uint16 there are at most 1024 tiles altogether.
         tiles_y: Number of tiles down.

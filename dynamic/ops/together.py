@@ -130,6 +130,8 @@ def _checked(operator: Any, arguments: dict[str, Any]) -> Any:
         name = operator.name if isinstance(operator, Operator) else getattr(operator, "__name__", None)
         got = f"{name}()" if name else shown(operator)
         hint = "Others move no pixels, or not in a way that boxes could follow: call them on the image alone."
+        if name == "crop_mirror_normalize":
+            hint = "Flip and crop with together first, then normalise the image with crop_mirror_normalize."
         raise ArgumentError(_NAME, "operator", f"one of {known}", got, hint)
     if arguments.get("save_attrs"):
         raise ArgumentError(_NAME, "save_attrs", "left out", "True")

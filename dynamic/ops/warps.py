@@ -480,6 +480,8 @@ def water(
 ) -> Array:
     """Show each image as if under water: it reads x + ampl_x * sin(freq_x * y + phase_x), and y with a cosine of x.
 
+    By default a wave is 128 pixels long: its frequency is 2 pi / 128. Only `mask` may differ between samples.
+
     Args:
         ampl_x: How many pixels the waves move to the side.
         ampl_y: How many pixels they move up and down.

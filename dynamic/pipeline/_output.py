@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy
 from numpy.typing import NDArray
 
-from dynamic import ArgumentError, Batch, Tensor
+from dynamic import ArgumentError, Batch, Tensor, as_batch
 from dynamic.data import Shapes
 from dynamic.dtypes import DType, dtype, numpy_dtype
-from dynamic.errors import shown
+from dynamic.errors import nearest, shown
 
-__all__ = ["Declared", "Output", "OutputTensor", "named", "names", "stepped"]
+__all__ = ["Declared", "Output", "OutputTensor", "Varying", "named", "names", "stepped"]
 
 
 class _Shapes(Shapes):
@@ -289,8 +289,46 @@ def names(operator: str, output_map: Any) -> tuple[str, ...]:
     return found
 
 
+class Varying:
+    """The outputs whose samples may differ in shape: those that are padded, and those that become lists.
+
+    Args:
+        operator: Whose errors these are.
+        dynamic_shape: Whether all are padded, or the names of those that are.
+        ragged: The names of those that become lists.
+
+    Raises:
+        ArgumentError: One of these is something else, or a name is in both.
+    """
+
+    def __init__(self, operator: str, dynamic_shape: bool | Collection[str], ragged: Collection[str] = ()) -> None:
+        several = dynamic_shape if not isinstance(dynamic_shape, (bool, numpy.bool_)) else ()
+        for argument, value, or_bool in (("dynamic_shape", several, "True, False or "), ("ragged", ragged, "")):
+            is_list = isinstance(value, Collection) and not isinstance(value, (str, Mapping))
+            if not is_list or not all(isinstance(name, str) for name in value):
+                raise ArgumentError(operator, argument, f"{or_bool}a list of names of outputs", shown(value))
+        self._all = dynamic_shape is not several and bool(dynamic_shape)
+        self._padded, self.ragged = frozenset(several), frozenset(ragged)
+        if both := sorted(self._padded & self.ragged):
+            raise ArgumentError(operator, "ragged", f"without {both[0]!r}, which is in dynamic_shape", shown(ragged))
+
+    def pads(self, name: str) -> bool:
+        """Whether smaller samples of an output are filled with zeros."""
+        return (self._all or name in self._padded) and name not in self.ragged
+
+    def __contains__(self, name: object) -> bool:
+        return self._all or name in self._padded or name in self.ragged
+
+    def check(self, operator: str, outputs: Collection[str]) -> None:
+        """Refuse names that no output has."""
+        for argument, some in (("dynamic_shape", self._padded), ("ragged", self.ragged)):
+            if unknown := sorted(some - set(outputs)):
+                expected = f"names of outputs, which are {', '.join(map(repr, outputs))}"
+                raise ArgumentError(operator, argument, expected, repr(unknown[0]), nearest(unknown[0], outputs))
+
+
 def named(
-    operator: str, output_map: Sequence[str], outputs: Sequence[Batch], varying: Collection[str]
+    operator: str, output_map: Sequence[str], outputs: Sequence[Batch], varying: Container[str], as_list: str = ""
 ) -> dict[str, Batch]:
     """Each output under its name.
 
@@ -299,6 +337,7 @@ def named(
         output_map: The names.
         outputs: The outputs.
         varying: The names of those whose samples may differ in shape.
+        as_list: Advice for such an output, with "{0}" for its name.
 
     Raises:
         ArgumentError: There are not as many names as outputs, or samples differ in shape and must not.
@@ -311,7 +350,8 @@ def named(
         if name not in varying and len(shapes := set(output.shape)) > 1:
             some = " and ".join(map(str, sorted(shapes)[:2]))
             expected = f"True for output {name!r}, whose samples have different shapes ({some})"
-            hint = "They are padded with zeros then. Or make them alike, with resize or crop."
+            hint = as_list.format(repr(name)) or "That pads them with zeros."
+            hint += " Or resize or crop the images." if {*"HW"} <= {*(output.layout or "")} else ""
             raise ArgumentError(operator, "dynamic_shape", expected, "False", hint)
     return found
 
@@ -322,16 +362,19 @@ def stepped(
     output_map: Sequence[str],
     outputs: Sequence[Batch],
     *,
-    varying: bool,
+    varying: Varying,
+    as_list: str = "",
 ) -> dict[str, Batch]:
     """The outputs after a function of the user, each under its name.
 
     Args:
         operator: Whose errors these are.
-        step: The function; it returns a Batch, a tuple, or a dict.
+        step: The function; it returns a Batch, a tuple, or a dict. A NumPy array with one entry for each sample does
+            for a Batch.
         output_map: The names, unless it returns a dict.
         outputs: The outputs of a reader or a pipeline.
-        varying: Whether samples may differ in shape.
+        varying: Those whose samples may differ in shape.
+        as_list: Advice for such an output, with "{0}" for its name.
 
     Raises:
         ArgumentError: The function returns something else, or the names do not fit.
@@ -340,7 +383,28 @@ def stepped(
         result = step(*outputs)
         if isinstance(result, Mapping):
             output_map, result = names(operator, list(result)), tuple(result.values())
-        outputs = result if isinstance(result, (tuple, list)) else (result,)
-        if not all(isinstance(each, Batch) for each in outputs):
-            raise ArgumentError(operator, "step", "a function that gives Batches", shown(result))
-    return named(operator, output_map, outputs, output_map if varying else ())
+        found = result if isinstance(result, (tuple, list)) else (result,)
+        count = next((len(each) for each in found if isinstance(each, Batch)), len(outputs[0]))
+        told: Sequence[str | int] = output_map if len(output_map) == len(found) else range(len(found))
+        outputs = [_of_step(operator, name, each, count, as_list) for name, each in zip(told, found, strict=True)]
+    varying.check(operator, output_map)
+    return named(operator, output_map, outputs, varying, as_list)
+
+
+def _of_step(operator: str, name: str | int, value: Any, count: int, as_list: str) -> Batch:
+    """An output of a function of the user as a Batch of so many samples."""
+    if isinstance(value, Batch):
+        return value
+    is_array, shape = isinstance(value, numpy.ndarray), getattr(value, "shape", None)
+    if is_array and value.ndim and len(value) == count:
+        return as_batch(value)
+    hint = "as_batch makes one."
+    if is_array or isinstance(shape, tuple):
+        got = f"{type(value).__name__} of shape {tuple(value.shape)} and dtype {value.dtype}"
+        hint = f"So does an array with one entry for each of the {count} samples." if is_array else hint
+    elif isinstance(value, (list, tuple)):
+        got = f"{type(value).__name__} of {len(value)} {type(value[0]).__name__ if value else 'entries'}"
+        hint = f"{hint} {as_list.format(repr(name))}" if as_list else hint
+    else:
+        got = shown(value)
+    raise ArgumentError(operator, "step", f"a function whose output {name!r} is a Batch", got, hint)

@@ -9,23 +9,24 @@ from __future__ import annotations
 import itertools
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Self
 
-from dynamic import ArgumentError, OrderWarning, StateMismatch
+from dynamic import ArgumentError, Batch, OrderWarning, StateMismatch
 from dynamic._base.pool import share_processors
 from dynamic._base.state import JSON, MOST_COUNTED, State
 from dynamic.errors import shown
 from dynamic.pipeline._epochs import Epochs, Item, Place, Source, place_of, state_of
-from dynamic.pipeline._output import names, stepped
+from dynamic.pipeline._output import Varying, names, stepped
 from dynamic.readers._checks import natural
 
-from ._handover import alone, hand_over_results
+from ._handover import alone, hand_over_results, in_one
 from ._shared import Shared, Worker
 
 __all__ = ["Batches", "Outputs", "Told", "refuse"]
 
 _OPERATOR = "pytorch.Dataset"
+_AS_LIST = "dynamic_shape=[{0}] pads it with zeros, and ragged=[{0}] makes it a list of tensors."
 #: Classes of Accelerate that deal the batches of one data set out to all processes.
 _DEALERS = ("DataLoaderDispatcher", "IterableDatasetShard")
 
@@ -48,7 +49,12 @@ class Outputs(dict[str, Any]):
             device: As of ``torch.Tensor.to``.
             how: Further arguments of that, such as ``non_blocking=True``.
         """
-        moved = type(self)({name: value.to(device, **how) for name, value in self.items()})
+        moved = type(self)(
+            {
+                name: [each.to(device, **how) for each in value] if isinstance(value, list) else value.to(device, **how)
+                for name, value in self.items()
+            }
+        )
         moved.__dict__.update(self.__dict__)
         return moved
 
@@ -78,12 +84,15 @@ class Batches:
         batch_size: Samples in a batch of a reader; by default its `max_batch_size`.
         step: Applied to the outputs, in the worker: called with Batches, it returns one, a tuple, or a dict of them,
             whose keys are then the names.
-        dynamic_shape: Fill samples that are smaller than the largest of the batch with zeros at the end of each
-            dimension; without it such an output is an error.
+        dynamic_shape: Whether to fill smaller samples with zeros, at the end of each dimension; or the names of the
+            outputs to fill. Samples of different shapes are an error otherwise.
+        ragged: Names of outputs that become a list with a tensor for each sample, such as boxes.
 
     Raises:
         ArgumentError: An argument is wrong.
     """
+
+    operator = _OPERATOR  #: whose errors those of a batch are
 
     def __init__(
         self,
@@ -92,12 +101,13 @@ class Batches:
         *,
         batch_size: int | None = None,
         step: Callable[..., Any] | None = None,
-        dynamic_shape: bool = False,
+        dynamic_shape: bool | Collection[str] = False,
+        ragged: Collection[str] = (),
     ) -> None:
         self.output_map = names(_OPERATOR, output_map)
         if step is not None and not callable(step):
             raise ArgumentError(_OPERATOR, "step", "a function of Batches", shown(step))
-        self._step, self._dynamic_shape = step, bool(dynamic_shape)
+        self._step, self._varying = step, Varying(_OPERATOR, dynamic_shape, ragged)
         self._epochs = Epochs(_OPERATOR, source, batch_size)
         self._own: Place | None = None  # of this process alone
         self._now: Place | None = None  # after the batch that was made last in this process
@@ -291,11 +301,14 @@ class Batches:
             if item.outputs is None:
                 self._end(item, worker)
                 return
-            found = stepped(_OPERATOR, self._step, self.output_map, item.outputs, varying=self._dynamic_shape)
-            tensors = {name: output.torch(pad=self._dynamic_shape) for name, output in found.items()}
+            found = stepped(
+                self.operator, self._step, self.output_map, item.outputs, varying=self._varying, as_list=_AS_LIST
+            )
+            tensors = self._tensors(found, bool(worker.total))
+            shapes = {name: list(found[name].shape) for name in self._varying.ragged}
             _, states, following = item
             del _, item, found  # or their memory would not be the tensors' alone
-            batch = Outputs(alone(tensors) if worker.total else tensors)
+            batch = Outputs(alone(tensors, shapes) if worker.total else tensors)
             batch.state, batch.ends = state_of(Place(states)), following is not None
             self._now = Place(states, stride - 1, worker.total)
             if not worker.total:
@@ -303,6 +316,18 @@ class Batches:
             if following is not None:
                 shared.follow(following)
             yield batch
+
+    def _tensors(self, outputs: dict[str, Batch], for_trainer: bool) -> dict[str, Any]:
+        """The tensors of outputs; of those that become lists one tensor of all samples, if it goes to the trainer."""
+        padded, listed = self._varying.pads, self._varying.ragged
+        return {
+            name: output.torch(pad=padded(name))
+            if name not in listed
+            else in_one(output)
+            if for_trainer
+            else [sample.torch() for sample in output]
+            for name, output in outputs.items()
+        }
 
     def _end(self, item: Item, worker: Worker) -> None:
         self._now = Place(item.states, worker.number, worker.total, ended=True) if worker.total else None

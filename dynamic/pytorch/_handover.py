@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import mmap
 import multiprocessing
 import os
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,7 +41,9 @@ if sys.platform == "linux":
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["alone", "hand_over_results"]
+    from dynamic import Batch
+
+__all__ = ["alone", "hand_over_results", "in_one"]
 
 _SMALL = 1 << 14  # bytes of a tensor in the message, of which a pipe has room for several
 _SMALLEST = 1 << 20  # bytes of a segment; to send a descriptor costs more than to copy less
@@ -130,11 +133,12 @@ def _found(tensor: torch.Tensor) -> tuple[_Segment, _Place] | None:
     return segment, _Place(start, tensor.dtype, tensor.shape, tensor.stride())
 
 
-def alone(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def alone(tensors: dict[str, Any], parts: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, Any]:
     """Find out to whose memory nothing else in this process refers.
 
     Args:
         tensors: To which nobody else refers. They are replaced by others of the same memory.
+        parts: The shapes of the samples of those that become lists.
     """
     for name in list(tensors):
         if (found := _found(tensors[name])) is not None:
@@ -143,7 +147,7 @@ def alone(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
             if lent is not None:
                 owner, nobody_else = lent
                 tensors[name], segment.alone = place.of(owner), weakref.ref(owner) if nobody_else else None
-    return tensors
+    return tensors | {name: _Parts(tensors[name], shapes) for name, shapes in parts.items()}
 
 
 def _reduced(tensor: torch.Tensor) -> Any:
@@ -180,6 +184,44 @@ def _handed_over(tensor: torch.Tensor) -> tuple[Any, ...] | None:
             _sent.append((segment, tensor))
             return message
     return None
+
+
+def in_one(output: Batch) -> torch.Tensor:
+    """The elements of all samples in one tensor, in memory that can be handed over."""
+    import torch
+
+    parts = [sample.torch().reshape(-1) for sample in output]
+    size = sum(part.nbytes for part in parts)
+    if not size or parts[0].device.type != "cpu":
+        return torch.cat(parts) if parts else torch.empty(0)
+    whole = torch.from_numpy(memory.empty((size,), numpy.dtype("uint8"))).view(parts[0].dtype)
+    return torch.cat(parts, out=whole)
+
+
+class _Parts:
+    """Tensors of several shapes in one, which goes to the trainer as one message, and is a list of them there.
+
+    Args:
+        whole: The elements of all.
+        shapes: Of each.
+    """
+
+    def __init__(self, whole: torch.Tensor, shapes: Sequence[Sequence[int]]) -> None:
+        self._whole, self._shapes = whole, shapes
+
+    def __reduce__(self) -> Any:
+        return _parted, (self._whole, self._shapes)
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return iter(_parted(self._whole, self._shapes))
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+
+def _parted(whole: torch.Tensor, shapes: Sequence[Sequence[int]]) -> list[torch.Tensor]:
+    sizes = [math.prod(shape) for shape in shapes]
+    return [part.view(shape) for part, shape in zip(whole.split(sizes), shapes, strict=True)] if shapes else []
 
 
 # -- in the trainer ---------------------------------------------------------------------------------------------------

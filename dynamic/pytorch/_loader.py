@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from dynamic import ArgumentError
@@ -42,13 +42,14 @@ class Loading:
 
     Args:
         dataset: A reader; a list of readers, of which the others have ``order_of=`` the first; a function without
-            arguments that makes one of these or a `Pipeline`; or a `Dataset`, which has the next four arguments itself.
+            arguments that makes one of these or a `Pipeline`; or a `Dataset`, which has the next five arguments itself.
         step: A function of the outputs of all readers, called in the worker. It returns a Batch, a tuple, or a dict,
             whose keys are the names.
         batch_size: Samples in a batch of a reader; by default its `max_batch_size`.
         output_map: A name for each output.
-        dynamic_shape: Whether to fill smaller samples with zeros, at the end of each dimension; else samples of
-            different shapes are an error.
+        dynamic_shape: Whether to fill smaller samples with zeros, at the end of each dimension; or the names of the
+            outputs to fill. Samples of different shapes are an error otherwise.
+        ragged: Names of outputs that become a list with a tensor for each sample, such as boxes.
         num_workers: The number of processes that make batches; they share the processors. With 0 this one does.
         arguments: Further ones of ``torch.utils.data.DataLoader``, such as `pin_memory`, `persistent_workers` and
             `prefetch_factor`.
@@ -67,16 +68,24 @@ class Loading:
         *,
         batch_size: int | None = None,
         output_map: Sequence[str] | None = None,
-        dynamic_shape: bool = False,
+        dynamic_shape: bool | Collection[str] = False,
+        ragged: Collection[str] = (),
         num_workers: int = 0,
         **arguments: Any,
     ) -> None:
-        of_dataset = {"step": step, "batch_size": batch_size, "output_map": output_map, "dynamic_shape": dynamic_shape}
-        given = {name: value for name, value in of_dataset.items() if value is not None and value is not False}
+        of_dataset = {
+            "step": step,
+            "batch_size": batch_size,
+            "output_map": output_map,
+            "dynamic_shape": dynamic_shape,
+            "ragged": ragged,
+        }
+        given = {name: value for name, value in of_dataset.items() if value not in (None, False, ())}
         if not isinstance(dataset, Batches):
             from dynamic.pytorch import Dataset
 
             dataset = Dataset(dataset, **given)  # type: ignore[arg-type] # by their names
+            dataset.operator = _OPERATOR
         elif given:
             name, value = next(iter(given.items()))
             raise ArgumentError(_OPERATOR, name, "left out", shown(value), "The data set has it.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, Generic, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar, overload
 
 import numpy
 
@@ -301,6 +301,14 @@ class Reader(Placed, Generic[G]):
     def __len__(self) -> int:
         """Number of samples of an epoch, over all shards; ``len(reader.next_epoch(8))`` is one of steps."""
         return self._count
+
+    def __iter__(self) -> NoReturn:
+        """Refuse: only `next_epoch` knows how many samples a batch has.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(f"{self._operator} is no iterator; write: for batch in reader.next_epoch(batch_size=...)")
 
     def __bool__(self) -> bool:
         return True
