@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -264,6 +265,7 @@ def test_the_loop_of_the_readme_stops_and_goes_on(photos, tmp_path, monkeypatch)
 
 
 KILLED = """
+import json
 import os
 import signal
 import sys
@@ -307,6 +309,30 @@ def test_the_loop_of_the_readme_is_killed_and_started_again_until_it_has_trained
     assert [code for code, _ in starts] == [-signal.SIGKILL, -signal.SIGKILL, 0, 0]
     assert [len(found) for _, found in starts] == [steps, steps, steps, 0]
     assert [line for _, found in starts for line in found] == whole
+
+
+def test_the_detector_of_the_page_takes_a_step(tmp_path, monkeypatch):
+    pytest.importorskip("torchvision", reason="torchvision is not installed")
+    page = (ROOT / "docs" / "boxes_and_masks.md").read_text()
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "torchvision" in block]
+    code = code.replace("num_classes=81", "num_classes=3, weights_backbone=None").replace(
+        "num_workers=2", "num_workers=0"
+    )
+    images, objects = [], []
+    (tmp_path / "photos").mkdir()
+    for i in range(10):
+        picture = np.random.default_rng(i).integers(0, 255, (60, 80, 3), np.uint8)
+        (tmp_path / "photos" / f"{i}.ppm").write_bytes(b"P6 80 60 255 " + picture.tobytes())
+        images.append({"id": i, "file_name": f"{i}.ppm", "width": 80, "height": 60})
+        objects += [{"image_id": i, "category_id": 5 + k, "bbox": [10, 20, 40, 30]} for k in range(i % 3)]
+    file = {"images": images, "annotations": objects, "categories": [{"id": 5, "name": "a"}, {"id": 6, "name": "b"}]}
+    (tmp_path / "objects.json").write_text(json.dumps(file))
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(code, names)
+    assert names["loss"].isfinite()
+    assert names["reader"].explain(names["batch"]["id"].tolist()[0]).name.endswith(".ppm")
+    assert {int(label) for target in names["targets"] for label in target["labels"]} <= {1, 2}
 
 
 def test_the_loop_of_the_page_on_pytorch_takes_labels_as_they_come(photos, tmp_path, monkeypatch):
