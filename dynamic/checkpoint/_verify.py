@@ -126,7 +126,7 @@ def verify_epoch(states: Iterable[State], reader: _Reader | None = None) -> Veri
 def _of_reader(state: Any) -> Any:
     """The state of the reader in that of a loader; another state as it is."""
     inner = state.get("states") if isinstance(state, dict) else None
-    return inner["reader"] if isinstance(inner, dict) and inner.keys() == {"reader"} else state
+    return inner["reader"] if isinstance(inner, dict) and "reader" in inner else state
 
 
 def _tally(state: Any, key: str = "given") -> tuple[int, int]:
