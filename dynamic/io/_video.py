@@ -490,9 +490,17 @@ class Video:
                 f"frame {number} has {height} x {width} pixels, where the first has {out.shape[0]} x {out.shape[1]}"
             )
             raise refused(self.format, reason, Damaged)
-        planar = colours == "RGB" and turn == 1 and film.in_use() and _is_planar(frame)
-        if planar and self._site and _rgb(frame, _planes(frame), out, self._site):
-            return
+        stored = out if turn == 1 else numpy.empty((frame.height, frame.width, 3), numpy.uint8)
+        planar = colours == "RGB" and film.in_use() and _is_planar(frame)
+        if not (planar and self._site and _rgb(frame, _planes(frame), stored, self._site)):
+            self._scale(number, frame, colours, stored)
+            if planar and self._site is None:
+                self._site = _site_of(frame, stored)
+        if turn != 1:
+            upright(stored, turn, out)
+
+    def _scale(self, number: int, frame: Any, colours: Colours, out: Array) -> None:
+        """A decoded frame as pixels, as it is stored, by libswscale."""
         with _wording(self.format, f"frame {number}: "):
             made = frame.reformat(
                 format="rgb24" if colours == "RGB" else "yuv444p",
@@ -503,17 +511,11 @@ class Video:
         if colours == "RGB":
             (plane,) = made.planes
             rows = numpy.frombuffer(plane, numpy.uint8).reshape(plane.height, plane.line_size)
-            pixels = rows[:, : 3 * made.width].reshape(made.height, made.width, 3)
+            out[...] = rows[:, : 3 * made.width].reshape(made.height, made.width, 3)
         else:
-            pixels = numpy.stack(
-                [numpy.frombuffer(p, numpy.uint8).reshape(p.height, p.line_size)[:, : p.width] for p in made.planes], -1
-            )
-        if turn == 1:
-            out[...] = pixels
-            if planar and self._site is None:
-                self._site = _site_of(frame, out)
-        else:
-            upright(pixels, turn, out)
+            for k, plane in enumerate(made.planes):
+                rows = numpy.frombuffer(plane, numpy.uint8).reshape(plane.height, plane.line_size)
+                out[..., k] = rows[:, : plane.width]
 
 
 _SHORT = {
