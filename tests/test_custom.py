@@ -197,6 +197,13 @@ def test_a_function_cannot_write_to_the_memory_of_the_caller(unit, shapes):
     assert all(array.all() and array.flags.writeable for array in arrays)
 
 
+def test_the_function_may_belong_to_no_module():
+    names = {}
+    exec("def doubled(values, /):\n    return values * 2", names)
+    assert names["doubled"].__module__ is None or "__name__" in names
+    assert operator()(names["doubled"])([1, 2]).tolist() == [2, 4]
+
+
 def test_opencv_takes_read_only_images():
     cv2 = pytest.importorskip("cv2")
 

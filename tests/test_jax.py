@@ -196,6 +196,18 @@ except ArgumentError as error:
     assert "batches of 4 samples with a sharding; got one of 3. Give the reader last_batch='drop'" in done.stdout, done
 
 
+def test_some_outputs_are_padded(folder):
+    def step(data, _):
+        rows = as_batch([np.ones(1 + i, np.uint8) for i in range(len(data))])
+        return {"rows": rows, "id": data.origin.ids.astype("uint32")}
+
+    batch = next(iter(Loader(reader_of(folder), step, batch_size=3, dynamic_shape=["rows"])))
+    assert batch["rows"].tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    assert batch["id"].shape == (3,)
+    with pytest.raises(ArgumentError, match="'dynamic_shape' must be True for output 'rows'"):
+        next(iter(Loader(reader_of(folder), step, batch_size=3)))
+
+
 def test_what_a_loader_refuses(folder):
     for arguments, told in [
         ({"step": 5}, "'step' must be a function"), ({"depth": -1}, "'depth'"), ({"output_map": "x"}, "'output_map'"),

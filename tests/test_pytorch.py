@@ -1348,6 +1348,17 @@ def test_batches_are_pinned_with_their_state(folder):
     assert copy["data"].data_ptr() != batch["data"].data_ptr()
 
 
+def test_lists_are_pinned(folder):
+    batch = next(iter(Loader(reader_of(folder), spotted, batch_size=4, ragged=["boxes", "grown"])))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.Tensor, "pin_memory", lambda self, *_: self.clone())
+        copy = torch.utils.data._utils.pin_memory.pin_memory(batch)
+    assert copy.state == batch.state
+    for pinned, sample in zip(copy["grown"], batch["grown"], strict=True):
+        assert torch.equal(pinned, sample)
+        assert not len(sample) or pinned.data_ptr() != sample.data_ptr()
+
+
 def test_a_data_set_that_was_dealt_out_already_is_not_dealt_out_again(folder):
     """By Accelerate, which says what loader is iterated over."""
     data_loader = pytest.importorskip("accelerate.data_loader", reason="accelerate is not installed")

@@ -61,7 +61,7 @@ class Operator(Generic[P]):
         self.map = None
         if isinstance(plan, Moving):
             self.map, plan = plan.map, plan.plan
-            if body.__module__.startswith("dynamic."):
+            if (body.__module__ or "").startswith("dynamic."):
                 movers[self.name] = self
         self.plan = plan or _unplanned
         self.gpu, self.unit = gpu, unit
@@ -73,7 +73,7 @@ class Operator(Generic[P]):
         self.arguments: dict[str, Argument] = binder.arguments
         self.listed = frozenset(known.name for known in binder.arguments.values() if known.per_item)
         self.on_host = on_host(body)
-        self.seals = unit != "view" and not body.__module__.startswith("dynamic.")
+        self.seals = unit != "view" and not (body.__module__ or "").startswith("dynamic.")
         if plan is None and (self.lent or unit in ("array", "row", "value")):
             told = f"given for unit={unit!r}" if not self.lent else f"given for the parameter {self.lent[0]!r}"
             raise ArgumentError("operator", "plan", f"{told} of {self.name}()", "nothing")
@@ -333,7 +333,7 @@ def operator(
 
     def made(body: Callable[Concatenate[Any, P], Any]) -> Operator[P]:
         lifted = Operator(body, layouts, dtypes, plan, gpu, unit, name)
-        if body.__module__.startswith("dynamic."):  # those of others are no part of its pages and tests
+        if (body.__module__ or "").startswith("dynamic."):  # those of others are no part of its pages and tests
             registry[lifted.name] = lifted
         return lifted
 
