@@ -605,15 +605,22 @@ for name in ("max", "mean", "mean_square", "min", "rms", "sum"):
 #: Why some are not compared.
 APART = {
     **dict.fromkeys(
-        ["experimental.remap", "experimental.median_blur", "experimental.dilate", "experimental.erode"],
+        ["experimental.remap", "experimental.median_blur", "experimental.dilate", "experimental.erode", "jitter"],
         "DALI has it on GPUs",
     ),
     **dict.fromkeys(
-        ["random_crop_generator", "random_resized_crop", "roi_random_crop", "decoders.image_random_crop"],
+        [
+            "random_crop_generator",
+            "random_resized_crop",
+            "roi_random_crop",
+            "decoders.image_random_crop",
+            "ssd_random_crop",
+        ],
         "its distribution is DALI's, its draws are not",
     ),
     **dict.fromkeys(["decoders.imread", "decoders.numpy", "io.file.read"], "of files: they have tests of their own"),
     "random.batch_permutation": "DALI calls it batch_permutation",
+    **dict.fromkeys(["debayer", "dump_image", "decoders.inflate"], "each of its cases is compared by tests of its own"),
     **dict.fromkeys(["together", "sometimes", "mixup", "cutmix"], "DALI has none"),
     "squeeze": "DALI 2.4 fails to make it",
     "experimental.warp_perspective": "DALI's steps are of 1/32 pixel",
