@@ -1,4 +1,4 @@
-"""All that only a GPU can show, in one go: all tests, a sanitizer, and the benchmarks; writes docs/gpu_results.md.
+"""All that only a GPU can show, in one go: tests, the benchmarks, and a sanitizer; writes docs/gpu_results.md.
 
     make gpu-wheels    # where there is a package index: what a machine with a GPU may lack, in one file
     make gpu-check     # where there is a GPU, which needs no index: nine minutes at most
@@ -114,7 +114,10 @@ def machine(environment: dict[str, str]) -> str | None:
 
 def steps(*, stand_in: bool) -> list[Step]:
     """What to run, the most important first."""
-    python, tests = sys.executable, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    python, tests = (
+        sys.executable,
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:benchmark"],
+    )
     spread = ["-n", str(min(8, os.cpu_count() or 1))] if importlib.util.find_spec("xdist") else []
     on_gpu = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("test_gpu_*.py"))
     found = [Step("Tests of the GPU", [*tests, *spread, *on_gpu, "tests/test_on_devices.py"])]
@@ -125,6 +128,8 @@ def steps(*, stand_in: bool) -> list[Step]:
         sanitizer = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
         if sanitizer is not None:
             checked = [
+                "env",
+                "HYPOTHESIS_PROFILE=quick",
                 sanitizer,
                 "--tool",
                 "memcheck",
@@ -135,7 +140,6 @@ def steps(*, stand_in: bool) -> list[Step]:
                 "tests/test_gpu_operators.py",
             ]
             found.append(Step("compute-sanitizer memcheck", checked))
-        found.append(Step("All tests", [*tests, *spread]))
     return found
 
 

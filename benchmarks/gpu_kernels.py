@@ -4,7 +4,8 @@
 
 A batch is 256 images of 500 x 375 x 3 in bytes, 144 MB, or 256 sounds of ten seconds in float32, 164 MB; four of them
 take turns, so that what is read was in no cache.
-Times are between two CUDA events around many calls, the median of several such spans; the share is what a kernel reads
+Times are between two CUDA events around many calls, which queue up behind a kernel that waits: the median of several
+such spans; the share is what a kernel reads
 and writes at the least, divided by its time and by the rate of a copy in the memory of the same GPU. Host times are
 those until a call returns. What torch and torchvision have of the same is measured beside it where they are installed,
 on tensors that are batched and in planes already. Without a GPU it says so and ends; ``--stand-in`` runs the same
@@ -14,6 +15,7 @@ code on one that is made of host memory, to see that it runs. ``--registers`` pr
 from __future__ import annotations
 
 import contextlib
+import functools
 import statistics
 import sys
 import time
@@ -65,13 +67,31 @@ def gpu() -> Iterator[Any]:
     yield cupy if cupy.cuda.is_available() else None
 
 
+@functools.cache
+def _spin(cupy: Any) -> Any:
+    code = """extern "C" __global__ void spin(long long wanted) {
+        long long begun, now;
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begun));
+        do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); while (now - begun < wanted);
+    }"""
+    return cupy.RawKernel(code, "spin")
+
+
+def busy(cupy: Any, seconds: float) -> None:
+    """Keep the GPU busy, so that calls queue up behind and their time is the GPU's, not that of the host."""
+    if not STAND_IN:
+        _spin(cupy)((1,), (1,), (numpy.int64(seconds * 1e9),))
+
+
 def timed(cupy: Any, calls: Callable[[int], Any]) -> tuple[float, float]:
     """Seconds of a call on the GPU, and of the host until it returns."""
     calls(0)
     spans, host = [], []
     for _ in range(SPANS):
         cupy.cuda.Device().synchronize()
-        begun, before = cupy.cuda.Event(), time.perf_counter()
+        begun = cupy.cuda.Event()
+        busy(cupy, 1.5 * CALLS * host[-1] if host else 0.1)
+        before = time.perf_counter()
         begun.record()
         for i in range(CALLS):
             calls(i % TURNS)
@@ -99,7 +119,9 @@ def cases(dynamic: Any, torch: Any, transforms: Any) -> list[Case]:
         mean, std = (torch.tensor(values, device="cuda").view(3, 1, 1) for values in (MEAN, STD))
         tilt = torch.tensor([[0.9, -0.3, 0.0], [0.3, 0.9, 0.0]], device="cuda").expand(COUNT, 2, 3)
         theirs["flip"] = lambda x: x.flip(3)
-        theirs["resize"] = lambda x: functional.interpolate(x, small, mode="bilinear", antialias=True)
+        theirs["resize"] = lambda x: (
+            functional.interpolate(x.float(), small, mode="bilinear", antialias=True).round().byte()
+        )
         theirs["normalize"] = lambda x: (x[:, :, : small[0], : small[1]].float() - mean) / std
         theirs["rotate"] = lambda x: functional.grid_sample(
             x.float(), functional.affine_grid(tilt, x.shape, align_corners=False), align_corners=False)  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import corpus
 import numpy as np
-import videos
+import pytest
 from fitting import FITTING
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -157,6 +157,9 @@ def images(draw: st.DrawFn, operator: Operator, n: int) -> tuple[list[np.ndarray
         files = [read_only(np.frombuffer(file, np.uint8)) for file in corpus.small_sounds().values()]
         return draw(st.lists(st.sampled_from(files), min_size=n, max_size=n)), None
     if operator.name == "decoders.video":
+        pytest.importorskip("av", reason="PyAV is not installed")
+        import videos
+
         files = [read_only(np.frombuffer(videos.video(name).data, np.uint8)) for name in videos.SMALL]
         return draw(st.lists(st.sampled_from(files), min_size=n, max_size=n)), None
     if operator.__module__ == "dynamic.decoders":

@@ -13,7 +13,6 @@ import numpy as np
 from corpus import encoded, recorded, sound
 from dali_oracle import Samples
 from hypothesis import strategies as st
-from videos import DALIS, video
 
 Strategy = st.SearchStrategy[Any]
 
@@ -230,6 +229,8 @@ def recordings(*kinds: tuple[str, str]) -> Callable[[int], Strategy]:
 
 def films(n: int) -> Strategy:
     """Videos of 30 frames, of the codecs that DALI decodes on the CPU."""
+    from videos import DALIS, video  # which needs PyAV
+
     names = st.lists(st.sampled_from(DALIS), min_size=n, max_size=n)
     return names.map(lambda found: [Samples([np.frombuffer(video(name).data, np.uint8) for name in found])])
 

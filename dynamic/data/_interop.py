@@ -308,7 +308,7 @@ def _uniform(operator: str, arrays: list[Array], to: DTypeLike) -> list[Array]:
         _refuse_first_different(operator, arrays, _NDIM, "dimensions", hint)
     cupy = sys.modules.get("cupy")
     if cupy is not None:
-        where = {array.device if isinstance(array, cupy.ndarray) else None for array in arrays}
+        where = {array.device.id if isinstance(array, cupy.ndarray) else None for array in arrays}
         if len(where) > 1:
             _refuse_first_different(operator, arrays, _device_word, "device", "Move them to one device first.")
     dtypes = set(map(_DTYPE, arrays))
