@@ -78,7 +78,7 @@ def _spin(cupy: Any) -> Any:
 
 
 def busy(cupy: Any, seconds: float) -> None:
-    """Keep the GPU busy, so that calls queue up behind and their time is the GPU's, not that of the host."""
+    """Keep the GPU busy, so that calls queue up behind and their time is that of the GPU, not of the host."""
     if not STAND_IN:
         _spin(cupy)((1,), (1,), (numpy.int64(seconds * 1e9),))
 
@@ -86,20 +86,26 @@ def busy(cupy: Any, seconds: float) -> None:
 def timed(cupy: Any, calls: Callable[[int], Any]) -> tuple[float, float]:
     """Seconds of a call on the GPU, and of the host until it returns."""
     calls(0)
+    cupy.cuda.Device().synchronize()
+    before = time.perf_counter()
+    calls(0)
+    cupy.cuda.Device().synchronize()
+    alone = time.perf_counter() - before
+    count = max(2, min(CALLS, int(0.1 / alone)))
     spans, host = [], []
     for _ in range(SPANS):
         cupy.cuda.Device().synchronize()
         begun = cupy.cuda.Event()
-        busy(cupy, 1.5 * CALLS * host[-1] if host else 0.1)
+        busy(cupy, min(0.2, 1.5 * count * alone))
         before = time.perf_counter()
         begun.record()
-        for i in range(CALLS):
+        for i in range(count):
             calls(i % TURNS)
-        host.append((time.perf_counter() - before) / CALLS)
+        host.append((time.perf_counter() - before) / count)
         ended = cupy.cuda.Event()
         ended.record()
         ended.synchronize()
-        elapsed = host[-1] * 1e3 if STAND_IN else cupy.cuda.get_elapsed_time(begun, ended) / CALLS
+        elapsed = host[-1] * 1e3 if STAND_IN else cupy.cuda.get_elapsed_time(begun, ended) / count
         spans.append(elapsed / 1e3)
     return statistics.median(spans), statistics.median(host)
 

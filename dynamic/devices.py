@@ -169,7 +169,8 @@ def gpu_count() -> int:
 def _existing(index: int) -> int:
     count = gpu_count()
     if not 0 <= index < count:
-        have = f"this machine has {count}" if count else "cupy finds no GPU here, or is not installed"
+        if count:
+            raise DeviceError(f"There is no device 'gpu:{index}': this machine has {count}, counted from 0.")
         advice = "On a GPU pip install 'dynamic-batch[cuda13]'; without one leave out .gpu() and device=."
-        raise DeviceError(f"There is no device 'gpu:{index}': {have}. {advice}")
+        raise DeviceError(f"There is no device 'gpu:{index}': cupy finds no GPU here, or is not installed. {advice}")
     return index

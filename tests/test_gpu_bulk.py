@@ -199,6 +199,8 @@ def test_a_failure_of_cuda_surfaces_as_it_is(torch, kind, monkeypatch):
         raise Lost("an illegal memory access was encountered")
 
     there = cupy().asarray(np.zeros(2))
+    if kind == "torch" and twin.has_gpu():
+        pytest.skip("methods of torch's own tensors are not replaced everywhere")
     if kind == "torch":
         item = torch.from_dlpack(there)
         for name in ("data_ptr", "is_neg", "untyped_storage"):

@@ -289,6 +289,8 @@ def _on_gpu(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, An
             return arrays[0].copy()
         if not arguments:
             arrays, arguments = _prepared(ufunc, arrays)
+        if not arguments:  # CuPy has loops for types that NumPy has none for, such as the sign of a bool
+            ufunc.resolve_dtypes((*(array.dtype for array in arrays), *[None] * ufunc.nout))
         return function(*arrays, **arguments)
 
 
