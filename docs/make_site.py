@@ -83,6 +83,7 @@ SECTIONS = [
                 "pipelines.md",
                 "measuring.md",
                 "gpu.md",
+                "gpu_results.md",
                 "machines.md",
                 "scale.md",
             ],

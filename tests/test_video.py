@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import subprocess
 import sys
@@ -245,3 +246,10 @@ def test_a_file_of_more_frames_than_allowed_is_refused(monkeypatch):
     monkeypatch.setattr(_video, "MOST_FRAMES", 20)
     with pytest.raises(DecodeError, match="more than 20 frames"):
         Video(video("MJPEG").data)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getscheduler"), reason="this system has no policies of scheduling")
+def test_a_video_of_av1_is_made_without_a_lasting_priority():
+    before = os.sched_getscheduler(0)
+    made(codec="libsvtav1", height=64, width=80)
+    assert os.sched_getscheduler(0) == before

@@ -6,12 +6,13 @@ number back, whatever a lossy codec did to it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import io
 import os
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import av
@@ -198,12 +199,27 @@ def _packets(
     stream: av.VideoStream, draw: Callable[[int], np.ndarray | av.VideoFrame], times: Sequence[int], tick: Fraction
 ) -> list[av.Packet]:
     found = []
-    for index, time in enumerate(times):
-        drawn = draw(index)
-        frame = drawn if isinstance(drawn, av.VideoFrame) else _frame(drawn, stream.pix_fmt)
-        frame.pts, frame.time_base = time, tick
-        found += stream.encode(frame)
-    return [packet for packet in [*found, *stream.encode(None)] if packet.dts is not None]
+    with _usual_scheduling():
+        for index, time in enumerate(times):
+            drawn = draw(index)
+            frame = drawn if isinstance(drawn, av.VideoFrame) else _frame(drawn, stream.pix_fmt)
+            frame.pts, frame.time_base = time, tick
+            found += stream.encode(frame)
+        found += stream.encode(None)
+    return [packet for packet in found if packet.dts is not None]
+
+
+@contextlib.contextmanager
+def _usual_scheduling() -> Iterator[None]:
+    """Undo SVT-AV1's real-time priority for this thread: it outlives the encoder, and starves a whole machine."""
+    if not hasattr(os, "sched_getscheduler"):
+        yield
+        return
+    policy, priority = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, policy, priority)
 
 
 def _frame(pixels: np.ndarray, colours: str) -> av.VideoFrame:
