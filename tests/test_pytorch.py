@@ -828,6 +828,37 @@ def test_what_a_transform_gives_that_is_no_batch_is_named(folder):
             next(iter(Dataset(reader_of(folder), NAMES, step=transform, batch_size=3)))
 
 
+@given(left=st.integers(0, 2), where=st.integers(0, 1))
+def test_outputs_of_unequal_numbers_of_samples_are_refused(folder, left, where):
+    def step(*outputs):
+        outputs = [output[:left] if place == where else output for place, output in enumerate(outputs)]
+        return dict(zip("xy", outputs, strict=True))
+
+    numbers = [left if place == where else 3 for place in range(2)]
+    with pytest.raises(ArgumentError, match=rf"{numbers[0]} of 'x', {numbers[1]} of 'y'\. Leave the same samples out"):
+        next(iter(Dataset(reader_of(folder), step=step, batch_size=3)))
+    fewer = Dataset(reader_of(folder), step=lambda *outputs: tuple(output[:left] for output in outputs), batch_size=3)
+    assert [len(value) for value in next(iter(fewer)).values()] == [left, left]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_step_draws_nothing_from_an_older_stream(folder, workers):
+    rng = RNG(seed=5)
+    draws = [lambda rng: {"rng": rng.keyed([1, 2, 3])["a"]}, lambda _: {"batch_size": 3, "rng": RNG(seed=5)},
+             lambda _: {"batch_size": 3}, lambda _: {"batch_size": 3, "rng": ndd.random.get_default_rng()}]  # fmt: skip
+    for draw in draws:
+        made = Loader(reader_of(folder), lambda *_, draw=draw: uniform(range=(0, 1), **draw(rng)), batch_size=3,
+                      output_map=["x"], num_workers=workers)  # fmt: skip
+        assert next(iter(made))["x"].shape == (3,)
+    for draw in (lambda: uniform(range=(0, 1), batch_size=3, rng=rng), rng):
+        made = Loader(reader_of(folder), lambda *_, draw=draw: draw(), batch_size=3, num_workers=workers)
+        with pytest.raises(
+            (ArgumentError, RuntimeError), match=r"'rng' must be rng\.keyed\(jpegs\)\[\"name\"\] in the step"
+        ):
+            next(iter(made))
+    assert rng.state == RNG(seed=5).state
+
+
 def test_what_a_data_set_refuses(folder):
     for arguments, told in [
         ((5,), "'source' must be a function"), ((lambda: 5,), "'source'"), ((numbers(folder),), "'source'"),

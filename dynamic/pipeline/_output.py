@@ -13,8 +13,14 @@ from dynamic import ArgumentError, Batch, Tensor, as_batch
 from dynamic.data import Shapes
 from dynamic.dtypes import DType, dtype, numpy_dtype
 from dynamic.errors import nearest, shown
+from dynamic.random._rng import keyed_only
 
 __all__ = ["Declared", "Output", "OutputTensor", "Varying", "named", "names", "stepped"]
+
+_ALIGNED = (
+    "Leave the same samples out of all: decode with on_error='null', take kept = [i for i, image in enumerate(images) "
+    "if image.size], and return images[kept], labels[kept]. on_error='skip' or 'replace' of a reader is aligned."
+)
 
 
 class _Shapes(Shapes):
@@ -340,13 +346,18 @@ def named(
         as_list: Advice for such an output, with "{0}" for its name.
 
     Raises:
-        ArgumentError: There are not as many names as outputs, or samples differ in shape and must not.
+        ArgumentError: There are not as many names as outputs, outputs have unequal numbers of samples, or samples
+            differ in shape and must not.
     """
     if len(output_map) != len(outputs):
         expected = f"a list of {len(outputs)} names, one for each output"
         raise ArgumentError(operator, "output_map", expected, shown(list(output_map)))
     found = dict(zip(output_map, outputs, strict=True))
+    first = next(iter(found))
     for name, output in found.items():
+        if len(output) != len(found[first]):
+            numbers = f"{len(found[first])} of {first!r}, {len(output)} of {name!r}"
+            raise ArgumentError(operator, name, f"has outputs of unequal numbers of samples: {numbers}", "", _ALIGNED)
         if name not in varying and len(shapes := set(output.shape)) > 1:
             some = " and ".join(map(str, sorted(shapes)[:2]))
             expected = f"True for output {name!r}, whose samples have different shapes ({some})"
@@ -380,7 +391,8 @@ def stepped(
         ArgumentError: The function returns something else, or the names do not fit.
     """
     if step is not None:
-        result = step(*outputs)
+        with keyed_only():
+            result = step(*outputs)
         if isinstance(result, Mapping):
             output_map, result = names(operator, list(result)), tuple(result.values())
         found = result if isinstance(result, (tuple, list)) else (result,)

@@ -6,13 +6,16 @@ random in this library asks it once for each call, so one call advances a stream
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
 import operator
 import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, Self, TypeAlias
 
 import numpy
@@ -25,7 +28,7 @@ from dynamic.errors import ArgumentError, StateError, shown
 
 from ._philox import Draw, sample_steps, words
 
-__all__ = ["RNG", "Keyed", "Source", "Turn", "get_default_rng", "lent_default", "set_seed", "source"]
+__all__ = ["RNG", "Keyed", "Source", "Turn", "get_default_rng", "keyed_only", "lent_default", "set_seed", "source"]
 
 _ALGORITHM = "philox4x32-10"
 _FORM = re.compile(r"Philox_([0-9A-Fa-f]{16})_([0-9A-Fa-f]{16}):([0-9A-Fa-f]{16})_([0-3])")
@@ -35,6 +38,8 @@ _PER_CALL = 7  # words that a random operator takes: 28 bytes, 25 of which are t
 _AHEAD = 256  # words computed at once; not part of the state, as they can be computed again
 
 _lock = new_lock()  # guards the place of every stream, for an instant each
+_numbers = itertools.count(1)  # of streams, in the order in which they were made, and of steps
+_step: ContextVar[int] = ContextVar("dynamic.step", default=0)  # the number of the step under way
 
 
 class RNG:
@@ -59,9 +64,10 @@ class RNG:
     (546353992, 'Philox_00000000000004D2_0000000000000000:0000000000000000_1')
     """
 
-    __slots__ = ("__weakref__", "_at", "_window")
+    __slots__ = ("__weakref__", "_at", "_number", "_window")
 
     def __init__(self, seed: int | None = None, state: State | str | None = None) -> None:
+        self._number = next(_numbers)
         self._window: tuple[int, int, list[int]] = (-1, 0, [])  # key, place and words that were computed ahead
         if state is not None:
             if seed is not None:
@@ -82,6 +88,7 @@ class RNG:
 
     def __call__(self) -> int:
         """Take the next word, an integer in [0, 2**32)."""
+        _refuse_older("RNG", self)
         return self._take(1)[1][0]
 
     def advance(self, n: int) -> None:
@@ -350,7 +357,28 @@ def source(operator_name: str, rng: Any) -> Source:
     if not isinstance(rng, (RNG, Keyed)):
         hint = "Make one with dynamic.random.RNG(seed)."
         raise ArgumentError(operator_name, "rng", "an RNG, or the draws of RNG.keyed", shown(rng), hint)
+    _refuse_older(operator_name, rng)
     return rng
+
+
+@contextlib.contextmanager
+def keyed_only() -> Iterator[None]:
+    """Refuse draws from streams that are older than this block: a step of a loader, whose state does not hold them.
+
+    A copy in each worker would repeat the numbers of the others, and of the last epoch.
+    """
+    token = _step.set(next(_numbers))
+    try:
+        yield
+    finally:
+        _step.reset(token)
+
+
+def _refuse_older(operator_name: str, rng: Source) -> None:
+    if isinstance(rng, RNG) and rng._number < _step.get() and rng is not _default.rng:
+        expected = 'rng.keyed(jpegs)["name"] in the step of a loader, by a batch of its reader'
+        hint = "Workers and epochs would repeat the numbers of a stream, and no state of the loader holds its place."
+        raise ArgumentError(operator_name, "rng", expected, "a stream that was made before the step", hint)
 
 
 class Turn:
