@@ -259,7 +259,7 @@ def refused(data):
         _file.decoded(data, "run.json")
     assert "run.json" in str(caught.value)
     assert str(caught.value).endswith(
-        (" checkpoint.", "saved.", "newer one.", "legacy.read.", f"{_file.LARGEST} bytes.")
+        (" checkpoint.", "saved.", "newer one.", "legacy.read.", "torch.load.", f"{_file.LARGEST} bytes.")
     )
     return str(caught.value)
 
@@ -299,6 +299,7 @@ HEAD = b'{"format": "dynamic-checkpoint", "version": 1, "digest": "", "library":
 
 
 @pytest.mark.parametrize(("data", "told"), [
+    (b"PK\x03\x04", "a ZIP archive, as torch.save writes"),
     (b"", "not a checkpoint"), (b"\x80\x04\x95", "is a pickle of protocol"), (b"[" * 100_000, "nested too deep"),
     (b'{"a":' * 100_000, "nested too deep"), (b'{"format": 1, "format": 2}', "a key occurs twice"),
     (b'{"format": NaN}', "NaN is not a JSON number"), (b'{"format": 1e999}', "too large"), (b"9" * 5000, "5000 digits"),

@@ -822,6 +822,7 @@ def test_what_a_transform_gives_that_is_no_batch_is_named(folder):
         (5, "a function of Batches; got int 5"), (lambda *_: 5, "output 0 is a Batch; got int 5"),
         (lambda data, _: (data, data.numpy()[:2]), r"output 1 is a Batch; got ndarray of shape \(2, 1\)"),
         (lambda data, _: {"x": data.torch()}, r"'x' is a Batch; got Tensor of shape \(3, 1\)"),
+        (lambda data, _: {"x": data.origin.names}, r"got list of 3 str\. Text is no output: return jpegs\.origin\.ids"),
         (lambda data, _: {"x": [each.torch() for each in data]}, r"got list of 3 Tensor. .* ragged=\['x'\]"),
     ]:  # fmt: skip
         with pytest.raises(ArgumentError, match=told):
@@ -1089,9 +1090,19 @@ def test_what_a_loader_of_ours_refuses(folder):
         ((dataset, lambda *batch: batch), {}, "'step' must be left out"),
         ((dataset,), {"in_order": False}, "'in_order' must be True"),
         ((reader_of(folder), 5), {}, "'step' must be a function of Batches"),
+        ((reader_of(folder),), {"drop_last": True}, "'drop_last' must be left out; got bool True. .*last_batch='drop'"),
+        ((reader_of(folder),), {"shuffle": True}, "'shuffle' must be left out.* random_shuffle=True"),
+        ((reader_of(folder),), {"collate_fn": list}, "'collate_fn' must be left out.* The step makes batches"),
+        ((File(file_root=folder, files=["00"]),), {}, r"pytorch\.Loader\(\): argument 'batch_size' must be given"),
     ]:  # fmt: skip
         with pytest.raises(ArgumentError, match=told):
             Loader(*arguments, **how)
+    usual = {"drop_last": False, "shuffle": None, "collate_fn": torch.utils.data.default_convert}
+    made = Loader(reader_of(folder), **usual)
+    with pytest.raises(StateError, match=r"pytorch\.Loader: this is not a state"):
+        made.load_state_dict(None)
+    with pytest.raises(ArgumentError, match=r"torch\.save and json\.dump take loader\.state_dict\(\)"):
+        checkpoint.save("place.json", loader=made)
 
 
 def doubled(data, labels):

@@ -1457,3 +1457,9 @@ if __name__ == "__main__":
     assert oracle is not None, "DYNAMIC_DALI_PYTHON names no Python that has DALI"
     rows = [json.dumps({"case": case, "calls": asked_of_dali(oracle, case)}) for case in cases()]
     FILE.write_text("[\n" + ",\n".join(rows) + "\n]\n")
+
+
+def test_draws_keyed_by_more_samples_than_there_are_images_say_by_which():
+    images = dynamic.as_batch([np.zeros((4, 4, 3), "uint8")] * 2)
+    with pytest.raises(ArgumentError, match=r"a Batch of 3, like 'rng'; .* key by the images: rng\.keyed\(images\)"):
+        dynamic.random_resized_crop(images, size=(2, 2), rng=RNG(5).keyed([1, 2, 3]))

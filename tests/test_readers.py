@@ -810,3 +810,10 @@ def test_a_batch_size_beyond_all_samples_gives_all_that_are_left(tmp_path, size,
             reader = File(files=names, file_root=tmp_path, last_batch=last_batch, shard_id=shard, num_shards=shards)
             found += [label for _, labels in reader.next_epoch(size) for label in labels.tolist()]
         assert len(found) == (0 if last_batch == "drop" else 5)
+
+
+def test_files_without_class_folders_are_told(tmp_path):
+    for name in ("1.jpg", "2.jpg", "notes.txt"):
+        (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(ArgumentError, match=r"The folder itself has 2 such files: .* pass files=\[\.\.\.\]"):
+        File(file_root=tmp_path)

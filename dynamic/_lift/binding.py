@@ -130,7 +130,9 @@ def common_size(
                 expected = f"{'None' if number else 'one value'}, as {first!r} is for one sample"
             else:
                 expected = f"{'' if number else 'a Batch of '}{count}, like {first!r}"
-            raise ArgumentError(operator, name, expected, str(size) if number else f"a Batch of {size}")
+            skipped = first == "rng" and None not in (count, size) and not number
+            hint = "Where a decoder has left samples out, key by the images: rng.keyed(images)." if skipped else ""
+            raise ArgumentError(operator, name, expected, str(size) if number else f"a Batch of {size}", hint)
     return count
 
 

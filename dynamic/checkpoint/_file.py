@@ -138,6 +138,8 @@ def _parsed(data: bytes, source: str) -> Any:
     """The JSON value of a text, read strictly."""
     if len(data) > LARGEST:
         raise StateError(f"{source} is not a checkpoint: it is larger than {LARGEST} bytes.")
+    if data.startswith(b"PK\3\4"):
+        raise StateError(f"{source} is not a checkpoint: it is a ZIP archive, as torch.save writes. Use torch.load.")
     pickle = recognise(data)
     if pickle is not None:
         raise StateError(

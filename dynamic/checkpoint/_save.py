@@ -192,8 +192,10 @@ def _check(function: str, unnamed: Sequence[Any], objects: Mapping[str, Any]) ->
         )
     for name, value in objects.items():
         if isinstance(value, type) or not isinstance(value, Stateful):
+            is_loader = hasattr(value, "state_dict") and not isinstance(value, type)
+            hint = f"torch.save and json.dump take {name}.state_dict(); here save a reader." if is_loader else ""
             raise ArgumentError(
-                f"checkpoint.{function}", name, "an object with get_state() and set_state()", shown(value)
+                f"checkpoint.{function}", name, "an object with get_state() and set_state()", shown(value), hint
             )
 
 

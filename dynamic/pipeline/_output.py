@@ -416,6 +416,9 @@ def _of_step(operator: str, name: str | int, value: Any, count: int, as_list: st
         hint = f"So does an array with one entry for each of the {count} samples." if is_array else hint
     elif isinstance(value, (list, tuple)):
         got = f"{type(value).__name__} of {len(value)} {type(value[0]).__name__ if value else 'entries'}"
+        if value and isinstance(value[0], (str, bytes)):
+            hint = "Text is no output: return jpegs.origin.ids, and look up names by reader.explain(id).name."
+            raise ArgumentError(operator, "step", f"a function whose output {name!r} is a Batch", got, hint)
         hint = f"{hint} {as_list.format(repr(name))}" if as_list else hint
     else:
         got = shown(value)

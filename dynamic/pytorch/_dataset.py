@@ -104,11 +104,11 @@ class Batches:
         dynamic_shape: bool | Collection[str] = False,
         ragged: Collection[str] = (),
     ) -> None:
-        self.output_map = names(_OPERATOR, output_map)
+        self.output_map = names(self.operator, output_map)
         if step is not None and not callable(step):
-            raise ArgumentError(_OPERATOR, "step", "a function of Batches", shown(step))
-        self._step, self._varying = step, Varying(_OPERATOR, dynamic_shape, ragged)
-        self._epochs = Epochs(_OPERATOR, source, batch_size)
+            raise ArgumentError(self.operator, "step", "a function of Batches", shown(step))
+        self._step, self._varying = step, Varying(self.operator, dynamic_shape, ragged)
+        self._epochs = Epochs(self.operator, source, batch_size)
         self._own: Place | None = None  # of this process alone
         self._now: Place | None = None  # after the batch that was made last in this process
         self._loaded = False  # a state, since the last that was begun
@@ -236,7 +236,7 @@ class Batches:
             StateError: This is not a state of a data set.
             StateMismatch: It is of another reader, or of one of several workers, where there are not so many now.
         """
-        place, worker = place_of(_OPERATOR, state_dict), Worker.here()
+        place, worker = place_of(self.operator, state_dict), Worker.here()
         self._epochs.check(place.states)
         if place.workers and place.workers != worker.total:
             difference = f"workers: {place.workers} in the state, {worker.total} here"

@@ -18,6 +18,14 @@ from ._dataset import Batches, Outputs, Told, refuse
 __all__ = ["Loading", "made"]
 
 _OPERATOR = "pytorch.Loader"
+#: Arguments of torch's loader for single samples, and their like here.
+_NOT_OF_BATCHES = {
+    "batch_sampler": "The reader has the order.",
+    "collate_fn": "The step makes batches.",
+    "drop_last": "Give the reader last_batch='drop'.",
+    "sampler": "The reader has the order.",
+    "shuffle": "Give the reader random_shuffle=True.",
+}
 
 
 class Loading:
@@ -84,13 +92,20 @@ class Loading:
         if not isinstance(dataset, Batches):
             from dynamic.pytorch import Dataset
 
-            dataset = Dataset(dataset, **given)  # type: ignore[arg-type] # by their names
-            dataset.operator = _OPERATOR
+            made = Dataset.__new__(Dataset)
+            made.operator = _OPERATOR  # whose errors those of its arguments are
+            Dataset.__init__(made, dataset, **given)  # type: ignore[arg-type] # by their names
+            dataset = made
         elif given:
             name, value = next(iter(given.items()))
             raise ArgumentError(_OPERATOR, name, "left out", shown(value), "The data set has it.")
         if not arguments.get("in_order", True):
             raise ArgumentError(_OPERATOR, "in_order", "True, as a place is one in an order", "False")
+        from torch.utils.data import default_convert
+
+        for name in _NOT_OF_BATCHES.keys() & arguments.keys():
+            if arguments[name] not in (None, False, default_convert):  # which trainers pass on
+                raise ArgumentError(_OPERATOR, name, "left out", shown(arguments[name]), _NOT_OF_BATCHES[name])
         # torch draws a seed of the workers at each `iter`. From the default generator that would change the draws of a
         # trainer, such as of dropout, which begins an epoch in its midst.
         arguments.setdefault("generator", own_generator())

@@ -334,13 +334,13 @@ def listed_folder(
 
     names, columns = listed_below(operator, root, folders, wanted_file, fault, store)
     if not len(names):
-        raise ArgumentError(
-            operator,
-            "file_root",
-            "a folder with a folder of data files for each class",
-            f"{shown(root)}, where no file in {len(folders)} folders matches {' '.join(file_filters)}",
-            "Name other files by file_filters=.",
-        )
+        own, _ = listed_below(operator, root, [""], wanted_file, fault, store)
+        expected = "a folder with a folder of data files for each class"
+        got = f"{shown(root)}, where no file in {len(folders)} folders matches {' '.join(file_filters)}"
+        hint = "Name other files by file_filters=."
+        if len(own):
+            hint = f"The folder itself has {len(own)} such files: for files without class folders pass files=[...]."
+        raise ArgumentError(operator, "file_root", expected, got, hint)
     labels = numpy.repeat(numpy.arange(len(folders), dtype=numpy.int32), names.counts)
     return Listing(root, names, labels, classes=tuple(folders), **columns)
 
