@@ -315,7 +315,7 @@ def test_the_detector_of_the_page_takes_a_step(tmp_path, monkeypatch):
     pytest.importorskip("torchvision", reason="torchvision is not installed")
     page = (ROOT / "docs" / "boxes_and_masks.md").read_text()
     (code,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "torchvision" in block]
-    code = code.replace("num_classes=81", "num_classes=3, weights_backbone=None").replace(
+    code = code.replace("large(num_classes", "large(weights_backbone=None, num_classes").replace(
         "num_workers=2", "num_workers=0"
     )
     images, objects = [], []
