@@ -96,6 +96,8 @@ class Video(Stored[Clips, tuple[Batch, ...]]):
             endings of usual containers.
         channels: 3.
         additional_decode_surfaces: Makes no difference.
+        scalar_labels: Whether to give labels without dimensions, as int64: ``labels.torch()`` of a batch suits
+            `cross_entropy` of PyTorch. By default they are of shape (1,) and int32, as in DALI.
 
     Raises:
         ArgumentError: An argument is wrong, or no video is long enough.
@@ -118,6 +120,7 @@ class Video(Stored[Clips, tuple[Batch, ...]]):
 
     _operator: ClassVar[str] = "readers.Video"
     _told_of: ClassVar[str] = "the name and the label"
+    _scalar_labels = False  # of one that was pickled before there was the argument
 
     @called_with("filenames", "file_root", "file_list")
     def __init__(
@@ -147,8 +150,10 @@ class Video(Stored[Clips, tuple[Batch, ...]]):
         file_filters: Sequence[str] | None = None,
         channels: int | None = 3,
         additional_decode_surfaces: int | None = 2,
+        scalar_labels: bool | None = False,
         **common: Unpack[Common],
     ) -> None:
+        self._scalar_labels = flag(self._operator, "scalar_labels", scalar_labels)
         self._begin(
             (max_batch_size, name, device, num_inputs),
             (filenames, file_root, file_list, labels, file_filters),
@@ -245,7 +250,9 @@ class Video(Stored[Clips, tuple[Batch, ...]]):
         numbers = listing.frames_of(numpy.array(indices, numpy.int64))
         outputs = [self._converted(self._decoded(indices, numbers), origin)]
         if self._labelled:
-            outputs.append(Batch(listing.labels[indices].astype(numpy.int32)[:, None], origin=origin))
+            labels = listing.labels[indices]
+            given = labels.astype(numpy.int64) if self._scalar_labels else labels.astype(numpy.int32)[:, None]
+            outputs.append(Batch(given, origin=origin))
         if self._numbers != "none":
             given = numbers if self._numbers == "sequence" else listing.firsts[indices][:, None]
             outputs.append(Batch(given.astype(numpy.int32), origin=origin))
