@@ -1776,3 +1776,16 @@ def test_workers_give_selected_and_drawn_samples(folder, choice):
             assert batches([*found, *loader(later, 3 - workers)]) == expected
     spawned = loader(Dataset(reader_of(folder, **choice)), 1, multiprocessing_context="spawn")
     assert batches(spawned) == batches(loader(Dataset(reader_of(folder, **choice)), 0))
+
+
+def test_pipelines_with_outputs_of_unequal_numbers_of_samples_are_refused(tmp_path):
+    for name in "ab":
+        (tmp_path / name).write_bytes(b"no image")
+
+    @pipeline_def(batch_size=2)
+    def unequal():
+        data, labels = fn.readers.file(name="r", file_root=str(tmp_path), files=["a", "b"])
+        return fn.decoders.image(data, on_error="skip"), labels
+
+    with pytest.raises(ArgumentError, match=r"GenericIterator\(\) .* 0 of 'data', 2 of 'label'\. Leave the same"):
+        next(GenericIterator(unequal(), NAMES[:2], reader_name="r"))
