@@ -1267,6 +1267,8 @@ RANDOM: dict[Any, tuple[tuple[Any, ...], dict[str, Any]]] = {
     dynamic.random_crop_generator: (([4, 5],), {}),
     dynamic.roi_random_crop: ((), {"crop_shape": [2], "roi_start": [1], "roi_end": [9]}),
     dynamic.random_resized_crop: ((IMAGE,), {"size": 3}),
+    dynamic.jitter: ((IMAGE,), {}),
+    dynamic.ssd_random_crop: ((IMAGE, BOXES, np.array([3], np.int32)), {}),
     dynamic.decoders.image_random_crop: ((FILE_OF_ONE,), {}),
 }
 every_random = pytest.mark.parametrize("function", RANDOM, ids=lambda f: f.__name__)
