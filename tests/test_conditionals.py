@@ -57,7 +57,7 @@ def done(program, data, place):
     if program == "uniform":
         return data + fn.random.uniform(range=(0.0, 1.0))
     if program == "crop":
-        return fn.slice(data, start=fn.random.uniform(range=(0.0, 1.0), shape=1), end=[99.0], axes=[0],
+        return fn.slice(data, start=fn.random.coin_flip(shape=1), end=[99.0], axes=[0],
                         out_of_bounds_policy="trim_to_shape")  # fmt: skip
     return data + fn.cast(data.shape()[0], dtype="float32") if program == "shape" else data
 

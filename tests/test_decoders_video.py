@@ -141,12 +141,11 @@ def test_a_batch_of_any_videos_is_each_alone(draw):
 @given(st.integers(1, 4), st.permutations(list(videos.VIDEOS)))
 def test_results_do_not_depend_on_threads(threads, names):
     files = as_batch([data(name) for name in names[:6]])
-    before = ndd.get_num_threads()
     try:
         ndd.set_num_threads(threads)
         found = decode(files, sequence_length=5)
     finally:
-        ndd.set_num_threads(before)
+        ndd.set_num_threads(None)
     assert all(np.array_equal(a, decode(b, sequence_length=5).array) for a, b in zip(found.samples, files, strict=True))
 
 

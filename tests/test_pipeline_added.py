@@ -413,7 +413,9 @@ def test_names_are_completed_and_documented():
             assert path == "random.get_default_rng" or inspect.signature(meant).parameters, path
     assert {"rotate", "slice", "constant", "readers", "random", "external_source"} <= {*dir(fn)}
     classes = {*ndd.readers.__all__} - {"ExternalSource", "Reader"}
-    assert dir(fn.readers) == sorted({"NemoAsr": "nemo_asr"}.get(name, name.lower()) for name in classes)
+    assert dir(fn.readers) == sorted(
+        {"NemoAsr": "nemo_asr", "VideoResize": "video_resize"}.get(name, name.lower()) for name in classes
+    )
     assert inspect.signature(fn.rotate) == inspect.signature(ndd.rotate)
     assert inspect.getdoc(fn.file_reader) == inspect.getdoc(ndd.readers.File)
 

@@ -6,6 +6,7 @@ import errno
 import functools
 import hashlib
 import os
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from ._stored import Unusable, names_of_files
 __all__ = ["Databases", "InDatabases"]
 
 _NODE = 8  # bytes of the least node of a page: no file has more records than nodes
+_WAITS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)  # seconds: the last who held a database may be closing it
 _LEAK = "-- a leak"  # a finding of lmdb.verify that does not concern who reads
 
 
@@ -162,8 +164,6 @@ def _opened(path: str, version: Version | None) -> _Open:
     Raises:
         OSError: The file cannot be read, is of another version, or is cut off.
     """
-    import lmdb
-
     with _lock:
         with opened_file(path) as file:
             status = os.fstat(file.fileno())
@@ -175,15 +175,27 @@ def _opened(path: str, version: Version | None) -> _Open:
             database = _Open(Version.of(status))
             _all_open[path] = weakref.ref(database)  # before it is open: no exception may come between
         if database.environment is None:
-            try:
-                database.environment = lmdb.open(path, subdir=False, readonly=True, lock=False, create=False)
-            except lmdb.Error as error:
-                busy = "already open" in str(error)
-                raise (Unavailable if busy else OSError)(errno.EBUSY if busy else errno.EIO, str(error)) from None
+            database.environment = _environment(path)
         wanted = (database.environment.info()["last_pgno"] + 1) * database.environment.stat()["psize"]
         if wanted > status.st_size:
             raise OSError(errno.EIO, f"is cut off: {status.st_size} bytes of {wanted} are there")
         return database
+
+
+def _environment(path: str) -> Any:
+    """A database as the library opens it. One that another thread is about to close is waited for."""
+    import lmdb
+
+    waits = iter(_WAITS)
+    while True:
+        try:
+            return lmdb.open(path, subdir=False, readonly=True, lock=False, create=False)
+        except lmdb.Error as error:
+            busy = "already open" in str(error)
+            pause = next(waits, None) if busy else None
+            if pause is None:
+                raise (Unavailable if busy else OSError)(errno.EBUSY if busy else errno.EIO, str(error)) from None
+        time.sleep(pause)
 
 
 def _library(operator: str) -> None:
