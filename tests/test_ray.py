@@ -311,7 +311,7 @@ def test_a_node_that_is_lost_changes_nothing(cluster, folder):
 
 def test_ray_train_that_is_killed_goes_on_to_the_same_weights(tmp_path):
     for library in ("ray.train", "torch", "skimage", "sklearn"):
-        pytest.importorskip(library, reason=f"{library} is not installed")
+        pytest.importorskip(library, reason=f"{library} is not installed", exc_type=ImportError)
 
     def run(output, *arguments):
         command = [sys.executable, str(ROOT / "examples" / "ray_train.py"), "--output", output, "--steps", "8"]
