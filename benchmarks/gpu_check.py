@@ -38,7 +38,7 @@ PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x8
 
 
 def collect() -> None:
-    """Download the wheels for Python 3.12 and pack what is in them into one file, half as large as they are."""
+    """Download the wheels for Python 3.12 and pack their contents into one file, half as large as they are."""
     FOLDER.mkdir(exist_ok=True)
     platforms = [part for name in PLATFORMS for part in ("--platform", name)]
     with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +146,7 @@ def steps(*, stand_in: bool) -> list[Step]:
 def report(done: list[Step], gpu: str) -> str:
     """The page with the results."""
     lines = ["# Results on a GPU", "", f"{gpu}; {platform.machine()}, Python {platform.python_version()}.",
-             "Written by `make gpu-check`.", "", "| what | outcome | seconds |", "|---|---|---:|"]  # fmt: skip
+             "Written by `make gpu-check`.", "", "| step | outcome | seconds |", "|---|---|---:|"]  # fmt: skip
     lines += [f"| {step.name} | {step.outcome} | {step.seconds:.0f} |" for step in done]
     for step in done:
         shown = step.text.strip().splitlines()

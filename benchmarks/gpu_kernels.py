@@ -1,11 +1,11 @@
-"""What the kernels do on a GPU: their share of the bandwidth of a copy, and what a call costs the host.
+"""Measures kernels on a GPU: their share of the bandwidth of a copy, and the host's time for a call.
 
     python benchmarks/gpu_kernels.py [--stand-in] [--registers]
 
 A batch is 256 images of 500 x 375 x 3 in bytes, 144 MB, or 256 sounds of ten seconds in float32, 164 MB; four of them
-take turns, so that what is read was in no cache.
+take turns, so that no input is in a cache.
 Times are between two CUDA events around many calls, which queue up behind a kernel that waits: the median of several
-such spans; the share is what a kernel reads
+such spans; the share is the bytes that a kernel reads
 and writes at the least, divided by its time and by the rate of a copy in the memory of the same GPU. Host times are
 those until a call returns. What torch and torchvision have of the same is measured beside it where they are installed,
 on tensors that are batched and in planes already. Without a GPU it says so and ends; ``--stand-in`` runs the same

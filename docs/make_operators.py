@@ -86,7 +86,7 @@ def together(image: Any) -> Any:
     return dynamic.as_tensor(numpy.vstack([numpy.hstack(tiles[i : i + 3]) for i in (0, 3)]), layout="HWC")
 
 
-#: What the picture of an operator shows: its arguments for the photo, `seed` for those of its stream, or a function.
+#: The picture of an operator: its arguments for the photo, with the `seed` of its stream, or a function of the photo.
 SHOWN: dict[str, Mapping[str, Any] | Callable[[Any], Any]] = {
     "auto_aug": augmented,
     "together": together,

@@ -1,4 +1,4 @@
-/* FLAC (RFC 9639) of 8 to 24 bits. Whatever is unusual or damaged is left to libsndfile, which says what it is. */
+/* FLAC (RFC 9639) of 8 to 24 bits. Whatever is unusual or damaged is left to libsndfile, which names the fault. */
 #include "core.h"
 
 #include <string.h>

@@ -76,7 +76,7 @@ class Films(FedSource):
         device = given.get("device", "cpu")
         super().__init__(fed, name, repeat=False, device="gpu" if device == "mixed" else device)
 
-    def _taken(self, size: int | None) -> tuple[Any, ...]:  # noqa: ARG002 - the pipeline's, and what is left of a file
+    def _taken(self, size: int | None) -> tuple[Any, ...]:  # noqa: ARG002 - the sizes of the pipeline, and the rest of a file
         here, length = self._here, self._length
         number, first = here.iteration, here.sample
         try:

@@ -50,31 +50,8 @@ _AUTO_RESET = {False: False, None: False, "no": False, True: True, "yes": True}
 class Iterating:
     """The base of DALI's iterators: epochs of pipelines, their states, and the last batch.
 
-    A class derived from it has `_tensors`, `_repeated` and `_result`.
-
-    With `reader_name` an epoch is that of the pipelines' first reader, and exact: every sample comes once, and with
-    FILL and DROP all shards make equally many batches. Without it, and without `size`, it goes on until a source ends.
-
-    It goes on from pipelines that were made with ``checkpoint=``, also in the middle of an epoch, which then ends where
-    it would have.
-
-    Args:
-        pipelines: A `Pipeline`, or a list of them, which run side by side.
-        output_map: A name for each output.
-        size: Samples in an epoch, of all pipelines together, where these have no reader but endless sources.
-        reader_name: Name of the first reader.
-        auto_reset: Begin the next epoch by itself: "yes" or True; else ``reset()`` or a new ``iter()`` does.
-        last_batch_policy: A `LastBatchPolicy`, or its name.
-        fill_last_batch: The same in older scripts: True is FILL, False PARTIAL.
-        dynamic_shape: Fill samples that are smaller than the largest of the batch with zeros at the end of each
-            dimension; without it such an output is an error.
-        last_batch_padded: Makes no difference: padding follows from `last_batch_policy`.
-        prepare_first_batch: Begin to make batches now, not when the first is asked for.
-
-    Raises:
-        ArgumentError: An argument is wrong.
-        StateError: A checkpoint has no state of an iterator where that should be.
-        StateMismatch: The pipelines come from checkpoints that do not belong together.
+    A class derived from it has `_tensors`, `_repeated` and `_result`. Arguments and errors are those of
+    `pytorch.GenericIterator`.
     """
 
     def __init__(

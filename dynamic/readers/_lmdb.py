@@ -109,7 +109,7 @@ class InDatabases(Packed):
         return hashlib.blake2b(self.record(index, self.databases()).data, digest_size=16).digest()
 
     def record(self, index: int, databases: Databases) -> Array:
-        """A copy of the bytes of a record: what is mapped lasts no longer than the database is open."""
+        """A copy of the bytes of a record: the mapping ends with the database."""
         with databases.environment(self.path(index)).begin(buffers=True) as transaction:
             value = transaction.get(self._key(index))
             if value is None or len(value) != self.counts[index]:

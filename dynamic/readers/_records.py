@@ -145,7 +145,7 @@ class Beginnings:
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._size = file, size
-        self._first, self._data = 0, b""  # what was read of the file, and from where on
+        self._first, self._data = 0, b""  # the last bytes that were read, and their place
 
     def at(self, place: int, count: int) -> bytes:
         """Those of the record at some place, before which there are so many records."""
@@ -181,7 +181,7 @@ def pairs_in(operator: str, index: str, store: Store, expected: str) -> tuple[Ar
         operator: The reader.
         index: The path of the index.
         store: Where it lies.
-        expected: What they are, for errors.
+        expected: Their description, for errors.
     """
     damaged = functools.partial(unlisted, operator, index)
     try:
