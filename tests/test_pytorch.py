@@ -1094,6 +1094,7 @@ def test_what_a_loader_of_ours_refuses(folder):
         ((reader_of(folder),), {"shuffle": True}, "'shuffle' must be left out.* random_shuffle=True"),
         ((reader_of(folder),), {"collate_fn": list}, "'collate_fn' must be left out.* The step makes batches"),
         ((File(file_root=folder, files=["00"]),), {}, r"pytorch\.Loader\(\): argument 'batch_size' must be given"),
+        ((File(file_root=folder, files=["00"]),), {"batch_size": 0}, "must be an integer of 1 or more; got int 0"),
     ]:  # fmt: skip
         with pytest.raises(ArgumentError, match=told):
             Loader(*arguments, **how)

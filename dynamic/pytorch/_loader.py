@@ -86,9 +86,9 @@ class Loading:
             "batch_size": batch_size,
             "output_map": output_map,
             "dynamic_shape": dynamic_shape,
-            "ragged": ragged,
+            "ragged": ragged or None,
         }
-        given = {name: value for name, value in of_dataset.items() if value not in (None, False, ())}
+        given = {name: value for name, value in of_dataset.items() if value is not None and value is not False}
         if not isinstance(dataset, Batches):
             from dynamic.pytorch import Dataset
 
