@@ -15,6 +15,8 @@ from record_stored import plain_fits
 import dynamic
 from dynamic.errors import ArgumentError, DataError
 from dynamic.readers import Fits
+from dynamic.readers import fits as _fits
+from dynamic.readers._stored import Unusable
 
 KINDS = ["uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64"]
 
@@ -126,6 +128,31 @@ def test_a_file_that_is_cut_off_is_named(tmp_path):
 
 
 @settings(max_examples=40)
+@given(kinds=st.lists(st.sampled_from([*KINDS, "table", "scaled"]), min_size=1, max_size=4), cards=st.integers(0, 40),
+       text=st.text("abAB 012/='", max_size=60))  # fmt: skip
+def test_plain_headers_tell_what_the_library_tells(tmp_path_factory, kinds, cards, text):
+    hdus = []
+    for i, kind in enumerate(kinds):
+        if kind == "table":
+            column = fits.Column("a", "PI()", array=np.array([np.arange(i + k) for k in range(3)], object))
+            hdus.append(fits.BinTableHDU.from_columns([column]))
+        else:
+            hdus.append(fits.ImageHDU(np.arange(6 + i).astype("int16" if kind == "scaled" else kind)))
+            if kind == "scaled":
+                hdus[-1].scale("int16", bscale=0.5, bzero=-1e-3)
+        for k in range(cards):
+            hdus[-1].header[f"KEY{k}"] = (k / 3 if k % 2 else text, "a comment")
+    data = np.fromfile(write(tmp_path_factory.mktemp("d") / "a.fits", *hdus), np.uint8)
+    numbers = [i for i, kind in enumerate(kinds, 2) if kind != "table"]
+    if numbers:
+        images = _fits._plain(memoryview(data), numbers)
+        assert images is not None
+        for image, expected in zip(images, _fits._by_astropy(data, numbers), strict=True):
+            np.testing.assert_array_equal(_fits._read(data, *image), expected, strict=True)
+    assert _fits._plain(memoryview(data), [1]) is None  # the primary HDU has no array
+
+
+@settings(max_examples=40)
 @given(data=st.data(), how=st.sampled_from(["", "RICE_1", "GZIP_1", "GZIP_2", "PLIO_1", "HCOMPRESS_1"]))
 def test_bytes_that_were_changed_are_read_or_refused_by_name(tmp_path_factory, data, how):
     array = np.add.outer(np.arange(20), np.arange(16)).astype(np.int16)
@@ -139,3 +166,9 @@ def test_bytes_that_were_changed_are_read_or_refused_by_name(tmp_path_factory, d
     path.write_bytes(stored)
     with contextlib.suppress(DataError):
         assert one(path)[0].nbytes < 1 << 28
+    images, by_library = _fits._plain(memoryview(stored), [2]), None
+    with contextlib.suppress(Unusable):
+        by_library = _fits._by_astropy(np.frombuffer(stored, np.uint8), [2])[0]
+    if images is not None and by_library is not None:
+        here = _fits._read(np.frombuffer(stored, np.uint8), *images[0])
+        np.testing.assert_array_equal(here, by_library, strict=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import zlib
 from collections.abc import Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy
 
@@ -29,6 +30,12 @@ _STORED = {8: "u1", 16: "i2", 32: "i4", 64: "i8", -32: "f4", -64: "f8"}  # by BI
 _WHOLE = tuple(map(numpy.dtype, ("int16", "uint16", "int32", "uint32")))
 _DENSEST = 1 << 14  # bytes of an image that a compressed one has for each of its file, at most
 _MOST = 1 << 31  # HDUs
+_BLOCK, _CARD, _NAME = 2880, 80, 8  # bytes of a block of a file, of a line of a header, and of a keyword
+_AXES = 32  # dimensions of an array, at most
+_FIRST = re.compile(rb"SIMPLE  = +T *(?:/.*)?|XTENSION= '(\w+) *' *(?:/.*)?")  # the first line of a header
+_NUMBER = re.compile(rb"= +([-+]?\d{1,20}(?:\.\d{0,20})?(?:[DE][-+]?\d{1,3})?) *(?:/.*)?")
+_TEXT = {b"COMMENT ", b"HISTORY ", b"CONTINUE", b" " * _NAME}  # keywords that a header has any number of times
+_ENDING = b"END".ljust(_NAME)
 
 
 class Fits(Alike[Listing]):
@@ -144,8 +151,99 @@ def _types(dtypes: Any, outputs: int) -> list[numpy.dtype[Any] | None]:
     return found
 
 
+class _Image(NamedTuple):
+    """An array as it is stored."""
+
+    start: int  #: of its first byte
+    shape: tuple[int, ...]
+    bits: int  #: BITPIX
+    scale: float
+    zero: float
+
+
 def _images(data: Array, indices: Sequence[int]) -> list[Array]:
-    """The arrays of some HDUs of a file.
+    """The arrays of some HDUs of a file. The library takes a millisecond for each header, so plain ones are read here.
+
+    Raises:
+        Unusable: One has none, or the file is damaged.
+    """
+    images = _plain(memoryview(data), indices)
+    return _by_astropy(data, indices) if images is None else [_read(data, *image) for image in images]
+
+
+def _plain(data: memoryview, indices: Sequence[int]) -> list[_Image] | None:
+    """Where some HDUs have their arrays; None if a header is not plain, or an HDU is no image."""
+    images, at = list[_Image | None](), 0
+    try:
+        for _ in range(max(indices)):
+            image, at = _hdu(data, at)
+            images.append(image)
+    except (KeyError, ValueError):
+        return None
+    found = [image for number in indices if (image := images[number - 1]) is not None]
+    return found if len(found) == len(indices) else None
+
+
+def _hdu(data: memoryview, at: int) -> tuple[_Image | None, int]:
+    """The array of an HDU if it is a plain image, and where the next HDU begins.
+
+    Raises:
+        KeyError: A keyword is missing.
+        ValueError: The header is not plain, or the data end before it says.
+    """
+    kind = _FIRST.fullmatch(data[at : at + _CARD])
+    cards, start = _header(data, at)
+    if kind is None or (kind[1] is None) != (at == 0) or b"GROUPS" in cards:
+        raise ValueError
+    bits, axes = _integer(cards[b"BITPIX"]), _integer(cards[b"NAXIS"])
+    if bits not in _STORED or not 0 <= axes <= _AXES:
+        raise ValueError
+    shape = tuple(_integer(cards[b"NAXIS%d" % k]) for k in range(axes, 0, -1))
+    extra, groups = _integer(cards.get(b"PCOUNT", b"= 0")), _integer(cards.get(b"GCOUNT", b"= 1"))
+    values = groups * (extra + math.prod(shape)) if shape else 0
+    end = start + -(-values * abs(bits) // 8 // _BLOCK) * _BLOCK
+    if min(extra, groups, *shape, 0) < 0 or end > len(data):
+        raise ValueError
+    if kind[1] not in (None, b"IMAGE") or not shape or (extra, groups) != (0, 1):
+        return None, end
+    scale, zero = _number(cards.get(b"BSCALE", b"= 1")), _number(cards.get(b"BZERO", b"= 0"))
+    if not scale or not math.isfinite(scale) or not math.isfinite(zero):
+        raise ValueError
+    return _Image(start, shape, bits, scale, zero), end
+
+
+def _header(data: memoryview, at: int) -> tuple[dict[bytes, bytes], int]:
+    """The lines of a header by keyword, and where the data begin."""
+    cards = dict[bytes, bytes]()
+    for line in range(at, len(data) - _CARD + 1, _CARD):
+        name = bytes(data[line : line + _NAME])
+        if name == _ENDING:
+            return cards, line + _BLOCK - (line % _BLOCK)
+        key = name.rstrip()
+        if key in cards and name not in _TEXT:
+            raise ValueError  # which of the two counts?
+        cards[key] = bytes(data[line + _NAME : line + _CARD])
+    raise ValueError
+
+
+def _number(line: bytes) -> float:
+    """The number of a line of a header."""
+    found = _NUMBER.fullmatch(line)
+    if found is None:
+        raise ValueError
+    return float(found[1].replace(b"D", b"E"))
+
+
+def _integer(line: bytes) -> int:
+    """The integer of a line of a header."""
+    number = _number(line)
+    if not number.is_integer() or abs(number) >= 1 << 53:
+        raise ValueError
+    return int(number)
+
+
+def _by_astropy(data: Array, indices: Sequence[int]) -> list[Array]:
+    """The arrays of some HDUs of a file, as the library finds them.
 
     Raises:
         Unusable: One has none, or the file is damaged.
@@ -179,19 +277,23 @@ def _image(hdus: Any, number: int, data: Array) -> Array:
     bits, scale, zero = int(header["BITPIX"]), float(header.get("BSCALE", 1)), float(header.get("BZERO", 0))
     if bits not in _STORED or not shape or min(shape) < 0:
         raise Unusable(f"HDU {number} holds no array: NAXIS is {len(shape)}, BITPIX {bits}")
-    kind = numpy.dtype(_STORED[bits]).newbyteorder(">")
-    size = math.prod(shape) * kind.itemsize
-    if not hasattr(hdu, "compression_type"):
-        start = int(hdu.fileinfo()["datLoc"])
-        if start + size > len(data):
-            raise Unusable(f"ends too early: HDU {number} has {size} bytes from byte {start} on, of {len(data)}")
-        stored = numpy.frombuffer(data, kind, math.prod(shape), start).reshape(shape)
-    else:
-        if size > len(data) * _DENSEST:
-            raise Unusable(f"HDU {number} should have {size} bytes, more than {len(data)} bytes can hold")
-        stored = numpy.asarray(hdu.data)
+    size = math.prod(shape) * numpy.dtype(_STORED[bits]).itemsize
     if not scale or not math.isfinite(scale) or not math.isfinite(zero):
         raise Unusable(f"HDU {number} cannot be scaled by BSCALE {scale} and BZERO {zero}")
+    if hasattr(hdu, "compression_type"):
+        if size > len(data) * _DENSEST:
+            raise Unusable(f"HDU {number} should have {size} bytes, more than {len(data)} bytes can hold")
+        return _scaled(numpy.asarray(hdu.data), bits, scale, zero)
+    start = int(hdu.fileinfo()["datLoc"])
+    if start + size > len(data):
+        raise Unusable(f"ends too early: HDU {number} has {size} bytes from byte {start} on, of {len(data)}")
+    return _read(data, start, shape, bits, scale, zero)
+
+
+def _read(data: Array, start: int, shape: tuple[int, ...], bits: int, scale: float, zero: float) -> Array:
+    """The array that is stored from a byte on."""
+    kind = numpy.dtype(_STORED[bits]).newbyteorder(">")
+    stored = numpy.frombuffer(data, kind, math.prod(shape), start).reshape(shape)
     return _scaled(stored, bits, scale, zero)
 
 
