@@ -206,11 +206,12 @@ def test_videos_of_folders_have_classes_and_sizes_of_their_own(root):
     assert {frames.shape for frames, _ in found} == {(3, 48, 64, 3), (3, 32, 48, 3)}
     (batch, _) = reader(14)
     assert (batch.layout, batch.origin.names[0], batch.origin.names[-1]) == ("FHWC", "a/run.mp4#0", "b/sit.webm#6")
-    (_, labels), (_, scalars) = (
-        Video(file_root=root, sequence_length=3, scalar_labels=flag)(3) for flag in (False, True)
-    )
-    assert (labels.dtype, scalars.dtype) == (ndd.int32, ndd.int64)
-    assert [[label] for label in scalars.tolist()] == labels.tolist()
+    for kind in (Video, VideoResize, Experimental):
+        (_, labels), (_, scalars) = (
+            kind(file_root=root, sequence_length=3, scalar_labels=flag)(3) for flag in (False, True)
+        )
+        assert (labels.dtype, scalars.dtype) == (ndd.int32, ndd.int64)
+        assert [[label] for label in scalars.tolist()] == labels.tolist()
     balanced = Video(file_root=root, sequence_length=3, weights={"a": 0, "b": 1})
     assert {name[0] for batch, _ in balanced.next_epoch(5) for name in batch.origin.names} == {"b"}
 

@@ -63,6 +63,8 @@ class Video(video.Video):
         adjust_orientation: Turn frames upright, as the file says of those of phones. DALI leaves them as they are.
         file_filters: Shell patterns, in either case; in folders, files that match none are no videos. By default the
             endings of usual containers.
+        scalar_labels: Whether to give labels without dimensions, as int64: ``labels.torch()`` of a batch suits
+            `cross_entropy` of PyTorch. By default they are of shape (1,) and int32, as in DALI.
 
     Raises:
         ArgumentError: An argument is wrong, or no video is long enough.
@@ -97,9 +99,11 @@ class Video(video.Video):
         image_type: Any = "RGB",
         adjust_orientation: bool | None = True,
         file_filters: Sequence[str] | None = None,
+        scalar_labels: bool | None = False,
         **common: Unpack[Common],
     ) -> None:
         operator = self._operator
+        self._scalar_labels = flag(operator, "scalar_labels", scalar_labels)
         padding: Any = word(operator, "pad_mode", "none" if pad_mode is None else pad_mode, _PADDINGS)
         fills: Any = fill_value if isinstance(fill_value, (list, tuple)) else [0 if fill_value is None else fill_value]
         if len(fills) not in (1, 3) or not all(isinstance(value, int) and 0 <= value <= 255 for value in fills):

@@ -378,6 +378,8 @@ class VideoResize(Video):
         additional_decode_surfaces: Makes no difference.
         minibatch_size: Makes no difference.
         temp_buffer_hint: Makes no difference.
+        scalar_labels: Whether to give labels without dimensions, as int64: ``labels.torch()`` of a batch suits
+            `cross_entropy` of PyTorch. By default they are of shape (1,) and int32, as in DALI.
 
     Raises:
         ArgumentError: An argument is wrong, or no video is long enough.
@@ -432,8 +434,10 @@ class VideoResize(Video):
         additional_decode_surfaces: int | None = 2,
         minibatch_size: int | None = 32,
         temp_buffer_hint: int | None = 0,
+        scalar_labels: bool | None = False,
         **common: Unpack[Common],
     ) -> None:
+        self._scalar_labels = flag(self._operator, "scalar_labels", scalar_labels)
         for hint, number in (("minibatch_size", minibatch_size), ("temp_buffer_hint", temp_buffer_hint)):
             natural(self._operator, hint, number or 0)
         given = locals()
