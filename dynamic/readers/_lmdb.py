@@ -94,7 +94,7 @@ class InDatabases(Packed):
 
     def source(self, index: int) -> str:
         """The name of a sample in errors."""
-        return f"{displayed(self.path(index))}: key {shown(self._key(index))}"
+        return f"{displayed(self.path(index))}: key {shown(self._keys([index])[0])}"
 
     def sizes_of(self, indices: Any) -> Any:
         """How many bytes some records have: int64 of shape (N,)."""
@@ -106,25 +106,27 @@ class InDatabases(Packed):
 
     def digest(self, index: int) -> bytes:
         """A digest of the bytes of a record."""
-        return hashlib.blake2b(self.record(index, self.databases()).data, digest_size=16).digest()
+        return hashlib.blake2b(self.record(index, self.databases([index])).data, digest_size=16).digest()
 
     def record(self, index: int, databases: Databases) -> Array:
         """A copy of the bytes of a record: the mapping ends with the database."""
         with databases.environment(self.path(index)).begin(buffers=True) as transaction:
-            value = transaction.get(self._key(index))
+            value = transaction.get(databases.keys[index])
             if value is None or len(value) != self.counts[index]:
                 there = "is no more there" if value is None else f"has {len(value)} bytes"
                 raise Unusable(f"{there}, where {self.counts[index]} bytes were listed")
             return numpy.array(numpy.frombuffer(value, numpy.uint8))
 
-    def databases(self) -> Databases:
-        """The databases, to read records of them."""
-        return Databases(self.versions)
+    def databases(self, indices: list[int]) -> Databases:
+        """The databases, to read some records of them."""
+        return Databases(self.versions, dict(zip(indices, self._keys(indices), strict=True)))
 
-    def _key(self, index: int) -> bytes:
+    def _keys(self, indices: list[int]) -> list[bytes]:
         names = self.names
         assert isinstance(names, Names)
-        return names._some(numpy.asarray([index]))[0][self.begins[int(self.numbers[index])] :]
+        numbers = numpy.asarray(indices, numpy.int64)
+        begins = [self.begins[database] for database in self.numbers[numbers].tolist()]
+        return [name[begin:] for name, begin in zip(names._some(numbers), begins, strict=True)]
 
 
 class Databases:
@@ -132,10 +134,11 @@ class Databases:
 
     Args:
         versions: Which version of each file is meant.
+        keys: Those of the records, by their numbers.
     """
 
-    def __init__(self, versions: Mapping[str, Version]) -> None:
-        self._versions, self._open = versions, dict[str, _Open]()
+    def __init__(self, versions: Mapping[str, Version], keys: Mapping[int, bytes]) -> None:
+        self.keys, self._versions, self._open = keys, versions, dict[str, _Open]()
 
     def environment(self, path: str) -> Any:
         """The environment of a database."""

@@ -37,12 +37,12 @@ class _Databases(Alike[InDatabases]):
 
     def _read(self, indices: list[int], origin: Origin) -> Batches:
         listing = self._listing
-        databases = listing.databases()
+        databases = listing.databases(indices)
         samples = self._each(indices, lambda i: self._parsed(listing.record(i, databases)))
         return self._outputs(samples, indices, self._empty, origin)
 
     def _sample(self, index: int) -> list[Array]:
-        return self._parsed(self._listing.record(index, self._listing.databases()))
+        return self._parsed(self._listing.record(index, self._listing.databases([index])))
 
     def _parsed(self, record: Array) -> list[Array]:
         """The arrays of a record."""
