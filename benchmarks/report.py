@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, float]] = {
     "operators 64x64": ("operators.py --size 64x64", 0.4),
     "operators 224x224 float32": ("operators.py --size 224x224 --dtype float32", 0.4),
     "operators sound": ("operators.py --sound", 1.0),
+    "videos": ("videos.py", 0.5),
     "readers": ("readers.py", 1.0),
     "rows": ("rows.py", 0.6),
     "buckets": ("buckets.py", 0.6),
