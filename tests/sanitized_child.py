@@ -139,8 +139,8 @@ def signals():
     for axis, shape in itertools.product(range(3), ((3, 40, 2), (1, 1, 1), (2, 7, 65))):
         source = known([random.random(shape).astype(numpy.float32)])
         made = known([numpy.empty((*shape[:axis], 5, *shape[axis + 1 :]), numpy.float32)])
-        bands = lambda n, m: cpu_sound.mel_bands(n, m, 8000.0, 0.0, 4000.0, "slaney", normalized=True)  # noqa: E731
-        sound.filtered(source, made, axis, bands)
+        bank = lambda n, m: cpu_sound.mel_bank(n, m, 8000.0, 0.0, 4000.0, "slaney", normalized=True)  # noqa: E731
+        sound.filtered(source, made, axis, bank)
         for nfft in (1, 16, 80):
             bins = nfft // 2 + 1
             made = known([numpy.empty((*shape[:axis], bins, *shape[axis + 1 :]), numpy.float32)])

@@ -53,6 +53,33 @@ def test_spectra_are_those_of_the_definition(seed, count, nfft, power):
     near(middle, np.stack([expected.T, expected.T]))
 
 
+@pytest.mark.skipif(not _core.in_use(), reason="the native library is not in use")
+@given(seeds, st.integers(1, 3000), st.sampled_from([16, 40, 97, 512]), st.integers(1, 200), st.integers(1, 2),
+       st.sampled_from(["ft", "tf"]), st.integers(1, 90))  # fmt: skip
+def test_spectra_and_banks_have_the_same_bits_without_the_native_library(
+    seed, count, length, step, power, layout, filters
+):
+    def found():
+        spectra = ndd.spectrogram(
+            signal, window_length=length, nfft=length + 8, window_step=step, power=power, layout=layout
+        )
+        bank = {"nfilter": filters, "sample_rate": 16000.0}
+        column = spectra[:, 0] if layout == "ft" else spectra[0]
+        return (
+            spectra.numpy(),
+            ndd.power_spectrum(signal, nfft=length, power=power).numpy(),
+            ndd.mel_filter_bank(spectra, **bank).numpy(),
+            ndd.mel_filter_bank(column.numpy(), **bank).numpy(),
+            ndd.mel_filter_bank(np.stack([spectra.numpy()] * 2), **bank).numpy(),
+        )
+
+    signal = noise(count, seed)
+    with _core.left_out():
+        expected = found()
+    for a, b in zip(found(), expected, strict=True):
+        np.testing.assert_array_equal(a, b, strict=True)
+
+
 @given(seeds, sizes)
 def test_spectra_have_the_energy_of_the_signal(seed, count):
     signal = noise(count, seed)

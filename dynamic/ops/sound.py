@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Annotated, Any, TypeAlias, cast
 
@@ -216,11 +215,11 @@ def _plan_mel(call: Call) -> Plan:
 def _mel_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     (axis, rate, low, high), given = call.plan.data, call.fixed
 
-    def bands(bins: int, filters: int) -> sound.Bands:
+    def bank(bins: int, filters: int) -> sound.Bank:
         formula, normalized = given["mel_formula"], given["normalize"]
-        return sound.mel_bands(bins, filters, rate, low, high, formula, normalized=normalized)
+        return sound.mel_bank(bins, filters, rate, low, high, formula, normalized=normalized)
 
-    on_gpu.filtered(inputs[0], target, axis, bands)
+    on_gpu.filtered(inputs[0], target, axis, bank)
 
 
 @operator(dtypes=_NUMBERS, plan=_plan_mel, gpu=_mel_on_gpu)
@@ -258,8 +257,8 @@ def mel_filter_bank(
     [1.25, 1.25]
     """
     axis, rate, low, high = plan
-    bands = sound.mel_bands(spectrum.shape[axis], nfilter, rate, low, high, mel_formula, normalized=normalize)
-    sound.filtered(bands, spectrum, axis, out)
+    bank = sound.mel_bank(spectrum.shape[axis], nfilter, rate, low, high, mel_formula, normalized=normalize)
+    sound.banked(bank, spectrum, axis, out)
     return out
 
 
@@ -278,8 +277,11 @@ def _plan_mfcc(call: Call) -> Plan:
 
 def _mfcc_on_gpu(call: Call, inputs: list[Described], target: Described) -> None:
     kind, lifter, normalized = (call.fixed[name] for name in ("dct_type", "lifter", "normalize"))
-    matrix = functools.partial(sound.cosines, kind=kind, lifter=lifter, normalized=normalized)
-    on_gpu.filtered(inputs[0], target, call.plan.data, matrix)
+
+    def bank(extent: int, count: int) -> sound.Bank:
+        return sound.Bank.of(sound.cosines(extent, count, kind, lifter, normalized=normalized))
+
+    on_gpu.filtered(inputs[0], target, call.plan.data, bank)
 
 
 @operator(dtypes=_NUMBERS, plan=_plan_mfcc, gpu=_mfcc_on_gpu)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 import cv2
 import numpy
@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from dynamic import _core
 from dynamic._arrays.array import Array
+from dynamic._arrays.memory import empty
 from dynamic._core import sound as native
 
 from .resample import product
 
 __all__ = [
-    "Bands",
+    "Bank",
+    "banked",
     "cosines",
     "decibels",
     "emphasised",
@@ -32,23 +34,23 @@ __all__ = [
     "hann",
     "lobes_of",
     "loud",
-    "mel_bands",
+    "mel_bank",
     "mirrored",
     "padded",
+    "powers",
     "ranged",
     "resampled",
     "spectra",
+    "summed",
     "tables",
+    "weighted",
     "windowed",
 ]
 
 Floats: TypeAlias = NDArray[numpy.float32]
-#: Rows and columns of a matrix, and the block there; all else is 0.
-Bands: TypeAlias = Sequence[tuple[slice, slice, Floats]]
 
 _FLOAT32 = numpy.dtype(numpy.float32)
-_ROWS = 1 << 16  # values of the frames that are transformed at once
-_FILTERS = 16  # of a bank that are one block: neighbours have most of their frequencies in common
+_ROWS = 1 << 18  # values of the frames that are transformed at once
 _RESOLUTION = 32  # weights of a sinc for each step between two values
 _FEW = 8  # rows, which NumPy transposes as fast
 _LANES = 8  # sums that a weighted sum is made of, as `_core/sound.c` has them
@@ -115,15 +117,16 @@ def spectra(frames: Array, window: Floats | None, nfft: int, power: int, out: Ar
     """
     count, length = frames.shape
     step, bins = max(1, _ROWS // nfft), nfft // 2 + 1
-    fast, by_rows = nfft > 1 and cv2.getOptimalDFTSize(nfft) == nfft, abs(out.strides[1]) > abs(out.strides[0])
-    buffer = numpy.zeros((min(step, count), nfft), _FLOAT32)
-    #: OpenCV leaves out the imaginary parts that are 0: the first, and the last of an even size.
-    packed = numpy.zeros((len(buffer), 2 * bins), _FLOAT32)
+    fast = nfft > 1 and cv2.getOptimalDFTSize(nfft) == nfft
+    buffer = empty((min(step, count), nfft), _FLOAT32)
+    buffer[:, length:] = 0
+    packed = empty((len(buffer), 2 * bins), _FLOAT32)
+    packed[:, :1], packed[:, nfft + 1 :] = 0, 0  # the imaginary parts that OpenCV leaves out
     for start in range(0, count, step):
-        part, target = frames[start : start + step], out[:, start : start + step]
+        part = frames[start : start + step]
         rows = buffer[: len(part)]
         if window is not None:
-            numpy.multiply(part, window, out=rows[:, :length])
+            weighted(part, window, rows)
         elif length < nfft or part.dtype != _FLOAT32 or not part.flags.c_contiguous:
             rows[:, :length] = part
         else:
@@ -132,13 +135,36 @@ def spectra(frames: Array, window: Floats | None, nfft: int, power: int, out: Ar
             cv2.dft(rows, packed[: len(part), 1 : nfft + 1], cv2.DFT_ROWS)
             found: Array = packed.view(numpy.complex64)[: len(part)]
         else:
-            found = numpy.fft.rfft(rows)
-        if by_rows or len(part) < _FEW:
-            numpy.abs(found, out=target.T)
-        else:
-            cv2.transpose(numpy.abs(found), target)
-        if power == 2:
-            numpy.square(target, out=target)
+            found = numpy.ascontiguousarray(numpy.fft.rfft(rows), numpy.complex64)
+        powers(found, power, out[:, start : start + step])
+
+
+def weighted(frames: Floats, window: Floats, out: Floats) -> None:
+    """Fill the beginnings of rows with frames times a window."""
+    if _core.in_use() and frames.strides[1] == frames.itemsize and frames.dtype == _FLOAT32:
+        native.weighted(frames, window, out)
+    else:
+        numpy.multiply(frames, window, out=out[:, : len(window)])
+
+
+@numpy.errstate(all="ignore")
+def powers(spectra: Array, power: int, out: Array) -> None:
+    """The magnitudes of complex numbers, or their squares.
+
+    Args:
+        spectra: (T, n) of complex64, in C order.
+        power: 1 or 2.
+        out: (n, T) of float32.
+    """
+    if _core.in_use():
+        native.powers(spectra, power, out)
+        return
+    real, imaginary = spectra.real.T, spectra.imag.T
+    if power == 2:
+        numpy.add(numpy.square(real), numpy.square(imaginary), out=out)
+    else:
+        squares = numpy.square(real, dtype=numpy.float64) + numpy.square(imaginary, dtype=numpy.float64)
+        out[...] = numpy.sqrt(squares)
 
 
 # -- filter banks and cosine transforms --------------------------------------------------------------------------------
@@ -159,11 +185,35 @@ def _hertz(mel: Any, formula: str) -> Any:
     return numpy.where(mel < 15, mel / 0.015, 1000 * numpy.exp((mel - 15) * (math.log(6.4) / 27)))
 
 
+class Bank(NamedTuple):
+    """Filters, each a weighted sum of values that follow each other.
+
+    Attributes:
+        firsts: The first value of each: int64 of shape (M,).
+        counts: How many it weighs: int64 of shape (M,).
+        weights: Those of all filters, one after the other.
+    """
+
+    firsts: NDArray[numpy.int64]
+    counts: NDArray[numpy.int64]
+    weights: Floats
+
+    @classmethod
+    def of(cls, matrix: Floats) -> Bank:
+        """The rows of a matrix, each from its first weight that is not 0 to its last."""
+        used, columns = matrix != 0, matrix.shape[1]
+        if not columns:
+            none = numpy.zeros(len(matrix), numpy.int64)
+            return cls(none, none, matrix.reshape(-1))
+        firsts = used.argmax(axis=1)
+        counts = numpy.where(used.any(axis=1), columns - used[:, ::-1].argmax(axis=1) - firsts, 0)
+        places = numpy.arange(columns) - firsts[:, None]
+        return cls(firsts, counts, matrix[(places >= 0) & (places < counts[:, None])])
+
+
 @functools.lru_cache(32)
 @numpy.errstate(all="ignore")
-def mel_bands(
-    bins: int, filters: int, rate: float, low: float, high: float, formula: str, *, normalized: bool
-) -> Bands:
+def mel_bank(bins: int, filters: int, rate: float, low: float, high: float, formula: str, *, normalized: bool) -> Bank:
     """Triangular filters at equal distances on a mel scale, for spectra of so many frequencies up to half the rate."""
     edges = _hertz(numpy.linspace(_mel(low, formula), _mel(high, formula), filters + 2), formula)
     hertz = numpy.arange(bins) * (rate / max(1, 2 * (bins - 1)))
@@ -172,23 +222,12 @@ def mel_bands(
     weights = numpy.fmax(0, numpy.minimum(up, down))
     if normalized:
         weights *= (2 / (edges[2:] - edges[:-2]))[:, None]
-    return _banded(weights.astype(_FLOAT32))
-
-
-def _banded(matrix: Floats) -> Bands:
-    """The parts of a matrix that are not 0."""
-    found = []
-    for start in range(0, len(matrix), _FILTERS):
-        rows = slice(start, min(len(matrix), start + _FILTERS))
-        used = numpy.flatnonzero(matrix[rows].any(axis=0))
-        columns = slice(int(used[0]), int(used[-1]) + 1) if len(used) else slice(0, 1)
-        found.append((rows, columns, numpy.ascontiguousarray(matrix[rows, columns])))
-    return tuple(found)
+    return Bank.of(weights.astype(_FLOAT32))
 
 
 @functools.lru_cache(32)
 @numpy.errstate(over="ignore")
-def cosines(extent: int, count: int, kind: int, lifter: float, *, normalized: bool) -> Bands:
+def cosines(extent: int, count: int, kind: int, lifter: float, *, normalized: bool) -> Floats:
     """The first rows of a discrete cosine transform, as Wikipedia numbers its kinds, with liftered coefficients."""
     row, column = numpy.arange(count)[:, None], numpy.arange(extent)
     if kind == 1:
@@ -205,12 +244,31 @@ def cosines(extent: int, count: int, kind: int, lifter: float, *, normalized: bo
                 matrix[:1] /= math.sqrt(2)
     if lifter:
         matrix *= 1 + lifter / 2 * numpy.sin(math.pi / lifter * (row + 1))
-    return ((slice(0, count), slice(0, extent), matrix.astype(_FLOAT32)),)
+    found: Floats = matrix.astype(_FLOAT32)
+    return found
 
 
 @numpy.errstate(all="ignore")
-def filtered(bands: Bands, values: Array, axis: int, out: Array) -> None:
+def filtered(matrix: Floats, values: Array, axis: int, out: Array) -> None:
     """A matrix times the vectors along a dimension."""
+    whole = ((slice(0, matrix.shape[0]), slice(0, matrix.shape[1]), matrix),)
+    for vectors, result in _vectors(values, axis, out):
+        product(whole, vectors, result)
+
+
+@numpy.errstate(all="ignore")
+def banked(bank: Bank, values: Array, axis: int, out: Array) -> None:
+    """The filters of a bank of the vectors along a dimension."""
+    for vectors, result in _vectors(values, axis, out):
+        if vectors.flags.c_contiguous and result.flags.c_contiguous:
+            summed(bank, vectors, result)
+        else:
+            turned: Any = cv2.transpose(vectors.T)
+            result[...] = summed(bank, turned, numpy.empty(result.shape, _FLOAT32))
+
+
+def _vectors(values: Array, axis: int, out: Array) -> Iterator[tuple[Floats, Floats]]:
+    """Matrices of the vectors along a dimension of an array, one a column, and those of the result."""
     if not values.size:
         out[...] = 0
         return
@@ -218,10 +276,31 @@ def filtered(bands: Bands, values: Array, axis: int, out: Array) -> None:
     source = numpy.ascontiguousarray(values, _FLOAT32).reshape(before, values.shape[axis], -1)
     target = out.reshape(before, out.shape[axis], -1)
     if source.shape[2] == 1:
-        product(bands, source[:, :, 0].T, target[:, :, 0].T)
-        return
-    for vectors, result in zip(source, target, strict=True):
-        product(bands, vectors, result)
+        yield source[:, :, 0].T, target[:, :, 0].T
+    else:
+        yield from zip(source, target, strict=True)
+
+
+def summed(bank: Bank, source: Floats, out: Floats) -> Floats:
+    """Weighted sums of rows, in the order of these.
+
+    Args:
+        bank: The filters.
+        source: (n, T), in C order.
+        out: (M, T), in C order.
+    """
+    if _core.in_use():
+        native.summed(source, *bank, out)
+        return out
+    at = 0
+    for target, first, count in zip(out, bank.firsts.tolist(), bank.counts.tolist(), strict=True):
+        products = bank.weights[at : at + count, None] * source[first : first + count]
+        if len(target) > 1:
+            numpy.add.reduce(products, axis=0, out=target)
+        else:  # of single values it would add up pairs
+            target[...] = numpy.add.accumulate(products, axis=0)[-1:].sum()
+        at += count
+    return out
 
 
 # -- values ------------------------------------------------------------------------------------------------------------

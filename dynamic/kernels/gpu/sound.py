@@ -13,7 +13,7 @@ import numpy
 from numpy.typing import NDArray
 
 from dynamic._arrays.described import Described, Views, allocated
-from dynamic.kernels.cpu.sound import Bands, half_range, lobes_of, tables
+from dynamic.kernels.cpu.sound import Bank, half_range, lobes_of, tables
 
 from . import copies
 from ._images import contiguous
@@ -26,6 +26,7 @@ _BLOCK = 1024  # values of a block of most kernels
 _THREADS = 256
 _TILE = 32
 _PARTS = 64  # the most blocks that look for the largest value of a sample
+_NONE = numpy.zeros(1, _FLOAT32)  # weights of filters that have none
 _MEMORY = 1 << 28  # bytes of windows that are transformed at once
 
 _WINDOWS = numpy.dtype(
@@ -209,14 +210,14 @@ def _parts(rows: NDArray[Any], most: int) -> Iterator[tuple[NDArray[numpy.intp],
 # -- filter banks and cosine transforms --------------------------------------------------------------------------------
 
 
-def filtered(source: Described, target: Described, axis: int, bands: Callable[[int, int], Bands]) -> None:
-    """Fill each target with a matrix times the vectors along a dimension, as `kernels.cpu.sound.filtered` does.
+def filtered(source: Described, target: Described, axis: int, bank: Callable[[int, int], Bank]) -> None:
+    """Fill each target with the filters of a bank of the vectors along a dimension, as `kernels.cpu.sound` does.
 
     Args:
         source: Arrays.
         target: With another extent in this dimension.
         axis: The dimension.
-        bands: The matrix for an extent of the source and one of the target.
+        bank: The filters for an extent of the source and one of the target.
     """
     arrays, counts = _Packed(source, _FLOAT32), _sizes(target)
     pairs = numpy.stack([source.shapes[:, axis], target.shapes[:, axis]], 1)
@@ -230,23 +231,10 @@ def filtered(source: Described, target: Described, axis: int, bands: Callable[[i
             values=counts[some],
             behind=_around(target.shapes[some], axis)[2],
         )
-        parts, weights = _rows_of(bands(columns, filters), filters, columns)
+        firsts, lengths, weights = bank(columns, filters)
+        parts = table(_BAND, filters, first=firsts, count=lengths, at=numpy.cumsum(lengths) - lengths)
         numbers = numpy.uint32(filters), numpy.uint32(columns)
-        launch("sound", "mix", _blocks(counts[some]), [rows, parts, weights], numbers)
-
-
-def _rows_of(bands: Bands, rows: int, columns: int) -> tuple[NDArray[Any], NDArray[numpy.float32]]:
-    """The rows of a matrix, each from its first weight that is not 0 to its last."""
-    found, weights = table(_BAND, rows), list[NDArray[numpy.float32]]()
-    at = 0
-    for places, across, block in bands if columns else ():
-        for place, row in zip(range(places.start, places.stop), block, strict=True):
-            used = numpy.flatnonzero(row)
-            low, high = (int(used[0]), int(used[-1]) + 1) if len(used) else (0, 0)
-            found[place] = across.start + low, high - low, at
-            weights.append(row[low:high])
-            at += high - low
-    return found, numpy.concatenate(weights) if at else numpy.zeros(1, _FLOAT32)
+        launch("sound", "mix", _blocks(counts[some]), [rows, parts, weights if len(weights) else _NONE], numbers)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
