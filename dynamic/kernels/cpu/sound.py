@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,7 +18,6 @@ from numpy.typing import NDArray
 
 from dynamic import _core
 from dynamic._arrays.array import Array
-from dynamic._arrays.memory import empty
 from dynamic._core import sound as native
 
 from .resample import product
@@ -116,11 +116,10 @@ def spectra(frames: Array, window: Floats | None, nfft: int, power: int, out: Ar
         out: (nfft // 2 + 1, T).
     """
     count, length = frames.shape
-    step, bins = max(1, _ROWS // nfft), nfft // 2 + 1
+    step = max(1, _ROWS // nfft)
     fast = nfft > 1 and cv2.getOptimalDFTSize(nfft) == nfft
-    buffer = empty((min(step, count), nfft), _FLOAT32)
+    memory = buffer, packed = _taken(min(step, count), nfft)
     buffer[:, length:] = 0
-    packed = empty((len(buffer), 2 * bins), _FLOAT32)
     packed[:, :1], packed[:, nfft + 1 :] = 0, 0  # the imaginary parts that OpenCV leaves out
     for start in range(0, count, step):
         part = frames[start : start + step]
@@ -137,6 +136,24 @@ def spectra(frames: Array, window: Floats | None, nfft: int, power: int, out: Ar
         else:
             found = numpy.ascontiguousarray(numpy.fft.rfft(rows), numpy.complex64)
         powers(found, power, out[:, start : start + step])
+    _of_thread.memory = memory
+
+
+class _OfThread(threading.local):
+    """Memory for frames and their spectra, while nobody uses it: another thread's is in another processor's cache."""
+
+    memory: tuple[Floats, Floats] | None = None
+
+
+_of_thread = _OfThread()
+
+
+def _taken(rows: int, nfft: int) -> tuple[Floats, Floats]:
+    """That of this thread, which is to be given back; a handler of a signal has another meanwhile."""
+    memory, _of_thread.memory = _of_thread.memory, None
+    if memory is None or len(memory[0]) < rows or memory[0].shape[1] != nfft:
+        memory = numpy.empty((rows, nfft), _FLOAT32), numpy.empty((rows, 2 * (nfft // 2 + 1)), _FLOAT32)
+    return memory
 
 
 def weighted(frames: Floats, window: Floats, out: Floats) -> None:
