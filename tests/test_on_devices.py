@@ -17,6 +17,7 @@ import dynamic as ndd
 from dynamic import ArgumentError, Batch, DeviceError, Tensor, as_batch, as_tensor, batch, tensor
 from dynamic._arrays.array import library
 from dynamic._lift.operator import registry
+from dynamic.data import _arithmetic
 
 DEVICES = [pytest.param("cpu"), pytest.param("gpu", marks=pytest.mark.gpu)]
 on_devices = pytest.mark.parametrize("device", DEVICES)
@@ -342,14 +343,35 @@ def test_numbers_beside_a_gpu(a, op, number):
 
 @pytest.mark.gpu
 @given(
-    data=st.data(), samples=ragged(), op=st.sampled_from([operator.add, operator.mul, operator.lt, operator.floordiv])
+    data=st.data(),
+    samples=ragged(),
+    op=st.sampled_from([operator.add, operator.mul, operator.lt, operator.floordiv, operator.pow]),
 )
 def test_batches_calculate_on_a_gpu_as_on_the_cpu(data, samples, op):
     b = as_batch(samples)
-    other = data.draw(st.sampled_from([2, 0.5, b, as_batch(list(range(1, len(b) + 1))), [3], as_tensor(7)]))
+    others = [2, 0.5, b, as_batch(list(range(1, len(b) + 1))), [3], as_tensor(7), [1, 2, 3], as_batch(samples[::-1])]
+    other = data.draw(st.sampled_from(others))
     moved_other = other.gpu() if isinstance(other, Batch) else other
     assert alike(outcome(lambda: op(b.gpu(), moved_other)), outcome(lambda: op(b, other)))
     assert alike(outcome(lambda: op(moved_other, b.gpu())), outcome(lambda: op(other, b)))
+
+
+@pytest.mark.gpu
+def test_ragged_batches_are_calculated_at_once(monkeypatch):
+    calls = []
+    one = _arithmetic._on_gpu
+    monkeypatch.setattr(_arithmetic, "_on_gpu", lambda *given: calls.append(given[0]) or one(*given))
+    images = [np.full((2 + i, 3, 3), i, np.uint8) for i in range(9)]
+    b = as_batch(images, layout="HWC").gpu()
+    for found, expected in (
+        (b * 2.0 - [1, 2, 3], [image * np.float32(2) - [1, 2, 3] for image in images]),
+        (b + b, [image + image for image in images]),
+        (np.divmod(b, 4)[1], [image % 4 for image in images]),
+    ):
+        assert found.layout == "HWC"
+        for a, e in zip(found.cpu().samples, expected, strict=True):
+            np.testing.assert_array_equal(a, e)
+    assert calls == [np.multiply, np.subtract, np.add, np.divmod]
 
 
 @on_devices

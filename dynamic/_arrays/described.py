@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from . import cuda
 from .array import Array
 
-__all__ = ["Described", "Views", "allocated", "described"]
+__all__ = ["Described", "Views", "allocated", "apart_on_gpu", "described"]
 
 _ALIGNMENT = 256  # bytes; of the samples in their common memory, as CUDA aligns blocks of its own
 
@@ -193,7 +193,14 @@ def allocated(shapes: NDArray[numpy.int64], dtype: numpy.dtype[Any]) -> Views:
     return Views(table, buffer.device.id, buffer, packed=True)
 
 
-def packed(shapes: NDArray[numpy.int64], dtype: numpy.dtype[Any]) -> Described:
+def apart_on_gpu(whole: Array, shapes: NDArray[numpy.int64]) -> Views:
+    """Samples of some shapes, (N, ndim), whose elements lie one after the other in an array on a GPU."""
+    table = packed(shapes, whole.dtype, alignment=1)
+    table.pointers += numpy.uint64(whole.data.ptr)
+    return Views(table, whole.device.id, whole)
+
+
+def packed(shapes: NDArray[numpy.int64], dtype: numpy.dtype[Any], alignment: int = _ALIGNMENT) -> Described:
     """C-contiguous samples one after the other in a buffer whose address is 0."""
     count, ndim = shapes.shape
     strides = numpy.full((count, ndim), dtype.itemsize, numpy.int64)
@@ -201,7 +208,7 @@ def packed(shapes: NDArray[numpy.int64], dtype: numpy.dtype[Any]) -> Described:
         strides[:, :-1] *= shapes[:, :0:-1].cumprod(axis=1)[:, ::-1]
     table = Described(numpy.zeros(count, numpy.uint64), shapes, strides, dtype)
     if count:
-        numpy.cumsum(_padded(table.nbytes[:-1]), out=table.pointers[1:].view(numpy.int64))
+        numpy.cumsum(_padded(table.nbytes[:-1], alignment), out=table.pointers[1:].view(numpy.int64))
     return table
 
 
@@ -209,5 +216,5 @@ def _end(table: Described) -> int:
     return int(table.pointers[-1]) + int(_padded(table.nbytes[-1])) if len(table) else 0
 
 
-def _padded(sizes: Any) -> Any:
-    return (sizes + (_ALIGNMENT - 1)) & ~(_ALIGNMENT - 1)
+def _padded(sizes: Any, alignment: int = _ALIGNMENT) -> Any:
+    return (sizes + (alignment - 1)) & -alignment

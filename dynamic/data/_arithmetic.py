@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from dynamic._arrays import cuda
 from dynamic._arrays.array import (
     SUPPORTED,
     Array,
@@ -24,13 +25,14 @@ from dynamic._arrays.array import (
     library,
     values_of,
 )
+from dynamic._arrays.described import Views, apart_on_gpu, described
 from dynamic._arrays.memory import empty
 from dynamic._base import pool
 from dynamic.devices import Device
 from dynamic.dtypes import promote
 from dynamic.errors import ArgumentError, DeviceError, shown
 
-from ._transfer import moved
+from ._transfer import gathered, moved
 
 __all__ = ["evaluate", "evaluate_each", "operand", "spoken", "together"]
 
@@ -192,8 +194,8 @@ def _result(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, An
 
 def evaluate_each(
     ufunc: numpy.ufunc, operands: Sequence[Array | Sequence[Array]], n: int, arguments: dict[str, Any]
-) -> list[Array | list[Array]]:
-    """`evaluate` for each of n samples: for each output of the function an (n, ...) array, or a list of arrays.
+) -> list[Array | Sequence[Array]]:
+    """`evaluate` for each of n samples: for each output of the function an (n, ...) array, or a sequence of arrays.
 
     Args:
         ufunc: As for `evaluate`.
@@ -204,10 +206,13 @@ def evaluate_each(
     columns: list[Sequence[Array]] = [x if isinstance(x, Sequence) else [x] * n for x in operands]
     first = [column[0] for column in columns]
     on_gpu = _first_on_gpu(first) is not None
-    if not on_gpu and not arguments and ufunc.signature is None:
-        found = _of_alike(ufunc, operands, n) or _of_values(ufunc, operands)
+    if not arguments and ufunc.signature is None:
+        if on_gpu:
+            found: Any = _of_joined(ufunc, operands)
+        else:
+            found = _of_alike(ufunc, operands, n) or _of_values(ufunc, operands)
         if found is not None:
-            return found
+            return list(found)
     results: list[Any] = [None] * n
 
     def one(i: int) -> None:
@@ -276,6 +281,41 @@ def _of_values(ufunc: numpy.ufunc, operands: Sequence[Array | Sequence[Array]]) 
     except (ArgumentError, ZeroDivisionError):
         return None
     return [apart(part, shapes) for part in (result if isinstance(result, tuple) else (result,))]
+
+
+def _of_joined(ufunc: numpy.ufunc, operands: Sequence[Array | Sequence[Array]]) -> list[Views] | None:
+    """The same for samples on a GPU that are alike in all operands, beside numbers and arrays of their last dimensions.
+
+    They are copied into one array: a launch for each would take longer. None for others, and where it fails.
+    """
+    columns = [operand for operand in operands if isinstance(operand, Sequence)]
+    places = {None if isinstance(column[0], numpy.ndarray) else device_of(column[0]).device_id for column in columns}
+    tables = [described(column) for column in columns]
+    shapes, ndim = tables[0].shapes, tables[0].ndim
+    if None in places or len(places) > 1 or any(not numpy.array_equal(table.shapes, shapes) for table in tables):
+        return None
+    others = [operand for operand in operands if not isinstance(operand, Sequence)]
+    depth = max((operand.ndim for operand in others), default=0)
+    last = tuple(shapes[0, ndim - depth :].tolist()) if depth <= ndim else ()
+    if depth > ndim or (shapes[:, ndim - depth :] != last).any() or not shapes.prod(axis=1).all():
+        return None
+    both = [last, *(operand.shape for operand in others)]
+    if not _broadcast(both) or numpy.broadcast_shapes(*both) != last:
+        return None
+    try:
+        with cuda.working(places.pop()):
+            arrays = [_joined(x, shapes).reshape(-1, *last) if isinstance(x, Sequence) else x for x in operands]
+            result = evaluate(ufunc, together(arrays, arrays), {})
+    except (ArgumentError, DeviceError, ZeroDivisionError):
+        return None
+    return [apart_on_gpu(part, shapes) for part in (result if isinstance(result, tuple) else (result,))]
+
+
+def _joined(samples: Sequence[Array], shapes: Any) -> Array:
+    """The elements of samples on the current GPU, one after the other."""
+    whole = cuda.cupy().empty(int(shapes.prod(axis=1).sum()), samples[0].dtype)
+    gathered(samples, apart_on_gpu(whole, shapes))
+    return whole
 
 
 def _on_gpu(ufunc: numpy.ufunc, arrays: Sequence[Array], arguments: dict[str, Any], one: Array) -> Any:

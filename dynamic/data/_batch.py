@@ -450,8 +450,10 @@ def _restored(storage: Any, layout: Any, origin: Any, dtype: Any, ndim: Any, dev
     return Batch(storage, layout, origin, dtype, ndim).to_device(device)
 
 
-def _assembled(result: Array | list[Array], layouts: list[str | None], origin: Origin | None, operator: str) -> Batch:
-    ndim = result[0].ndim if isinstance(result, list) else result.ndim - 1
+def _assembled(
+    result: Array | Sequence[Array], layouts: list[str | None], origin: Origin | None, operator: str
+) -> Batch:
+    ndim = result[0].ndim if isinstance(result, Sequence) else result.ndim - 1
     return Batch(result, combined(layouts, ndim, operator), origin)
 
 

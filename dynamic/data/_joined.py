@@ -70,8 +70,8 @@ def _up_to(extent: int) -> slice:
     return slice(0, extent)
 
 
-def evaluated(ufunc: Any, operands: Sequence[Any], n: int, kwargs: dict[str, Any]) -> list[Array | list[Array]]:
-    """For each output of the ufunc one (n, ...) array, or a list of arrays."""
+def evaluated(ufunc: Any, operands: Sequence[Any], n: int, kwargs: dict[str, Any]) -> list[Array | Sequence[Array]]:
+    """For each output of the ufunc one (n, ...) array, or a sequence of arrays."""
     of_matrices = ufunc.signature is not None  # whose last dimensions are not broadcast as others are
     if of_matrices and not n:
         return _of_nothing(ufunc, operands, kwargs)

@@ -39,6 +39,14 @@ __device__ __forceinline__ void filter(const Filter* __restrict__ table, const u
       const u8* plane = (const u8*)w.source + (i64)c * w.from[2];
       const Real* weight = weights + w.weights;
       Real sum = 0;
+      if (down == 3 && across == 3 && !outside) {
+        const u8* from = plane + (i64)upper * w.from[0] + (i64)left * w.from[1];
+#pragma unroll
+        for (u32 i = 0; i < 9; i++)
+          sum += weight[i] * Source<In, Real>::at(from + (i64)(i / 3) * w.from[0] + (i64)(i % 3) * w.from[1], type);
+        Target<Out, Real>::put(to, wanted, even ? rint(sum) : sum);
+        continue;
+      }
       for (u32 i = 0; i < down; i++) {
         const i32 row = outside ? bounded(upper + (i32)i, height, border) : upper + (i32)i;
         const u8* from = plane + (i64)row * w.from[0];
@@ -64,14 +72,18 @@ FILTER(filter_uint8_float32, u8, f32, f32)
 FILTER(filter_float32_float32, f32, f32, f32)
 FILTER(filter_any, Any, Any, f64)
 
-// The key of an element: whole numbers in the order of the elements.
+// The key of an element: whole numbers in the order of the elements; and an element by its key.
 template <class T> struct Key;
 template <> struct Key<u8> {
   static constexpr int bits = 8;
   static __device__ __forceinline__ u64 of(const u8* p, i32) { return *p; }
+  static __device__ __forceinline__ void put(u8* p, u32 key) { *p = (u8)key; }
 };
 template <> struct Key<f32> {
   static constexpr int bits = 32;
+  static __device__ __forceinline__ void put(u8* p, u32 key) {
+    *(f32*)p = __uint_as_float(key >> 31 ? key & 0x7FFFFFFFu : ~key);
+  }
   static __device__ __forceinline__ u64 of(const u8* p, i32) {
     const u32 v = __float_as_uint(*(const f32*)p);
     return v >> 31 ? ~v : v | 0x80000000u;
@@ -114,6 +126,34 @@ __device__ __forceinline__ void window(const Filter& w, const u8* plane, i32 upp
 
 enum { LARGEST, SMALLEST, MEDIAN };
 
+// The key of the largest or smallest element of a window of 3 x 3, or of its median, with all keys in registers.
+template <class T>
+__device__ __forceinline__ u32 chosen(const Filter& w, const u8* plane, i32 upper, i32 left, u32 border, u32 which) {
+  u32 keys[9], key = 0;
+#pragma unroll
+  for (u32 i = 0; i < 3; i++) {
+    const u8* row = plane + (i64)bounded(upper + (i32)i, w.extents[0], border) * w.from[0];
+#pragma unroll
+    for (u32 k = 0; k < 3; k++)
+      keys[i * 3 + k] = (u32)Key<T>::of(row + (i64)bounded(left + (i32)k, w.extents[1], border) * w.from[1], 0);
+  }
+  if (which != MEDIAN) {
+    key = keys[0];
+#pragma unroll
+    for (u32 i = 1; i < 9; i++) key = which == LARGEST ? max(key, keys[i]) : min(key, keys[i]);
+    return key;
+  }
+#pragma unroll 1
+  for (int bit = Key<T>::bits - 1; bit >= 0; bit--) {
+    const u32 above = key | 1u << bit;
+    u32 below = 0;
+#pragma unroll
+    for (u32 i = 0; i < 9; i++) below += keys[i] < above;
+    if (below <= 4) key = above;
+  }
+  return key;
+}
+
 // The largest or the smallest element of the window around each pixel, or its median: the number that has as many below it
 // as above, found bit by bit. The element itself is copied, so that every type keeps all of its digits.
 template <class T>
@@ -132,6 +172,13 @@ __device__ __forceinline__ void rank(const Filter* __restrict__ table, const u32
     for (u32 c = 0; c < w.channels; c++, to += w.to[2]) {
       const u8* plane = (const u8*)w.source + (i64)c * w.from[2];
       const u8* found = plane;
+      if constexpr (Key<T>::bits <= 32) {
+        const bool inside = left >= 0 && left + 3 <= w.extents[1] && upper >= 0 && upper + 3 <= w.extents[0];
+        if (w.size[0] == 3 && w.size[1] == 3 && (inside || border != CONSTANT)) {
+          Key<T>::put(to, chosen<T>(w, plane, upper, left, border, which));
+          continue;
+        }
+      }
       if (which == MEDIAN) {
         const u32 middle = w.size[0] * w.size[1] / 2;
         u64 key = 0;

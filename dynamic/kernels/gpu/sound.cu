@@ -172,33 +172,47 @@ struct Resampled {
   u32 channels;
 };
 
-// Sums are made as the CPU makes them.
+enum { DISTANCES = 32, MOST_TAPS = 128 };
+
+// Sums are made as the CPU makes them. The threads of a warp read weights of different distances: these lie in shared
+// memory, an odd number of floats apart, and so in different banks.
 KERNEL void resample(const Resampled* __restrict__ table, const u32* __restrict__ first, u32 count, u32 each,
-                     const f32* __restrict__ weights, const f32* __restrict__ changes, u32 distances, u32 taps, u32 lobes) {
+                     const f32* __restrict__ weights, const f32* __restrict__ changes, u32 taps, u32 lobes) {
+  __shared__ f32 tables[2][DISTANCES * (MOST_TAPS + 1)];
+  const u32 apart = taps + 1;
+  for (u32 i = threadIdx.x; i < DISTANCES * taps; i += 256) {
+    const u32 to = i / taps * apart + i % taps;
+    tables[0][to] = weights[i];
+    tables[1][to] = changes[i];
+  }
+  __syncthreads();
   const Place here = place(first, count, each);
   const Resampled& w = table[here.sample];
-  const u64 i = (u64)here.tile * 256 + threadIdx.x;
-  if (i >= (u64)w.values) return;
-  const u64 k = i / w.channels;
-  const f64 at = (f64)k * w.step, whole = floor(at), distance = distances * (1 - (at - whole));
-  const u32 row = min((u32)distance, distances - 1);
-  const f32 part = (f32)(distance - row);
-  const f32 *weight = weights + row * taps, *change = changes + row * taps;
-  const f32* source = (const f32*)w.source + (i - k * w.channels);
-  const i64 begin = (i64)whole + 1 - lobes;
-  f32 sums[LANES] = {0};
-  for (u32 j = 0; j < taps; j += LANES)
+#pragma unroll 1
+  for (u32 turn = 0; turn < TURNS; turn++) {
+    const u64 i = ((u64)here.tile * TURNS + turn) * 256 + threadIdx.x;
+    if (i >= (u64)w.values) return;
+    const u64 k = i / w.channels;
+    const f64 at = (f64)k * w.step, whole = floor(at), distance = DISTANCES * (1 - (at - whole));
+    const u32 row = min((u32)distance, (u32)DISTANCES - 1);
+    const f32 part = (f32)(distance - row);
+    const f32 *weight = tables[0] + row * apart, *change = tables[1] + row * apart;
+    const f32* source = (const f32*)w.source + (i - k * w.channels);
+    const i64 begin = (i64)whole + 1 - lobes;
+    f32 sums[LANES] = {0};
+    for (u32 j = 0; j < taps; j += LANES)
 #pragma unroll
-    for (u32 lane = 0; lane < LANES; lane++) {
-      const i64 place = begin + j + lane;
-      const f32 value = place >= 0 && place < w.count ? source[place * w.channels] : 0.0f;
-      sums[lane] += value * (weight[j + lane] + part * change[j + lane]);
-    }
+      for (u32 lane = 0; lane < LANES; lane++) {
+        const i64 place = begin + j + lane;
+        const f32 value = place >= 0 && place < w.count ? source[place * w.channels] : 0.0f;
+        sums[lane] += value * (weight[j + lane] + part * change[j + lane]);
+      }
 #pragma unroll
-  for (u32 half = LANES / 2; half; half /= 2)
+    for (u32 half = LANES / 2; half; half /= 2)
 #pragma unroll
-    for (u32 lane = 0; lane < half; lane++) sums[lane] += sums[lane + half];
-  ((f32*)w.target)[i] = sums[0];
+      for (u32 lane = 0; lane < half; lane++) sums[lane] += sums[lane + half];
+    ((f32*)w.target)[i] = sums[0];
+  }
 }
 
 // Numbers of any type in another range, as floats.

@@ -307,8 +307,8 @@ def resampled(
         rows = table(_RESAMPLED, len(source), source=signals.table.pointers, target=results.pointers, step=steps)
         rows["count"], rows["values"] = source.shapes[:, 0], _sizes(results)
         rows["channels"] = numpy.maximum(1, source.shapes[:, 1:].prod(axis=1))
-        numbers = map(numpy.uint32, (*weights.shape, lobes))
-        launch("sound", "resample", _blocks(rows["values"], _THREADS), [rows, weights, changes], tuple(numbers))
+        numbers = numpy.uint32(weights.shape[1]), numpy.uint32(lobes)
+        launch("sound", "resample", _blocks(rows["values"]), [rows, weights, changes], numbers)
 
     _into(target, _FLOAT32, fill)
 
