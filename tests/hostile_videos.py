@@ -332,6 +332,13 @@ def _others() -> Iterator[File]:
 
 def _bombs() -> Iterator[File]:
     """Few bytes that ask for much memory or time."""
+    early = index_first(videos.video("H.264, B frames").data)
+    for count in (len(early) + 1, 1 << 26, (1 << 32) - 1):
+        one_size = at(early, b"stsz", 4, struct.pack(">II", 1, count))
+        yield File(f"MP4: {count} frames of a byte", one_size, "refuse")
+        part = box(b"moof", box(b"mfhd", bytes(8)) + box(b"traf", box(b"tfhd", struct.pack(">II", 0, 1)) + box(
+            b"trun", struct.pack(">II", 0, count))))  # fmt: skip
+        yield File(f"MP4: a fragment of {count} frames", early + part + box(b"mdat", bytes(8)), "refuse")
     side = 11600
     jpeg = corpus.encoded(Image.new("L", (side, side), 96), "JPEG")
     yield File(f"MJPEG: {side**2} pixels in {len(jpeg) >> 10} kB", muxed("mjpeg", side, side, [jpeg] * 3), "limit")

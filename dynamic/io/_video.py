@@ -45,6 +45,8 @@ _DECODERS = (
 _STRICT = {"err_detect": "explode", "max_pixels": str(_MOST_PIXELS), "codec_whitelist": _DECODERS}
 #: Decoders of streams whose packets in AVI do not say when a frame is shown.
 _REORDERING = frozenset(("mpeg4", "h264", "hevc", "msmpeg4v1", "msmpeg4v2", "msmpeg4", "vc1", "wmv3"))
+_HOLDERS = frozenset(b"moov trak mdia minf stbl moof traf mvex edts udta meta tref".split())  # boxes of MP4 with others
+_COUNTED = {b"stsz": 8, b"stz2": 8, b"trun": 4}  # boxes with a number of samples, and its place there
 _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")  # of the tags of Matroska
 #: EXIF's orientations by the signs of a display matrix: the parts of x and y in the new x, and in the new y.
 _TURNS = {
@@ -147,6 +149,8 @@ class Video:
         self._container: Any = None
         self._stream: Any = None
         self._decoder: Any = None
+        if table is None:
+            _check_counts(self._file)
         self._reopen()
         try:
             self.table = self._listed() if table is None else table
@@ -530,6 +534,35 @@ _SHORT = {
 def _fraction(value: Any) -> Fraction | None:
     """A number of PyAV, which has a type of its own for fractions from version 19 on; None if it is none, or 0."""
     return Fraction(value.numerator, value.denominator) if value is not None and value.denominator and value else None
+
+
+def _check_counts(file: BinaryIO) -> None:
+    """Refuse an MP4 file that says it has more samples than bytes: FFmpeg takes memory for all of them.
+
+    Boxes and their fields: ISO/IEC 14496-12, 4.2, 8.7.3 and 8.8.8.
+    """
+    whole, said = file.seek(0, io.SEEK_END), 0
+    parts = [(0, whole)]
+    while parts:
+        place, end = parts.pop()
+        if end - place < 8:
+            continue
+        file.seek(place)
+        head = file.read(32)
+        size, kind, body = int.from_bytes(head[:4]), head[4:8], 8
+        if size == 1:
+            size, body = int.from_bytes(head[8:16]), 16
+        last = min(end, place + size) if size else end
+        if last < place + body:
+            continue
+        parts.append((last, end))
+        if kind in _HOLDERS:
+            parts.append((place + body, last))
+        elif kind in _COUNTED:
+            at = body + _COUNTED[kind]
+            said += int.from_bytes(head[at : at + 4])
+            if said > whole:
+                raise refused("MP4", f"it says that it has {said} samples, in {whole} bytes", Damaged)
 
 
 def _matroska_size(start: bytes) -> int:

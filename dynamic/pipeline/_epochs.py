@@ -261,7 +261,14 @@ class Epochs:
             if not steps_left(first, size, progress_of(first).place):
                 ended = {name: state_at(r, epoch_ended(progress_of(r))) for name, r in self._readers.items()}
             here: States = {name: state_at(r, progress_of(r)) for name, r in self._readers.items()}
+            left = [progress_of(reader) for reader in self._readers.values()]
             yield Item(tuple(batch for outputs in made.pop() for batch in columns(outputs)), here, ended)
+            if [progress_of(reader) for reader in self._readers.values()] != left:
+                raise RuntimeError(
+                    f"{self._operator}: something else has moved its reader since the last batch: another iterator of "
+                    "this loader, another loader, or a loop over the reader. Samples would be lost; give each a reader "
+                    "of its own."
+                )
             skip = stride - 1
 
     def _pipeline(self, states: Mapping[str, JSON]) -> tuple[Pipeline, int]:
