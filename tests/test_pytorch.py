@@ -1790,3 +1790,20 @@ def test_pipelines_with_outputs_of_unequal_numbers_of_samples_are_refused(tmp_pa
 
     with pytest.raises(ArgumentError, match=r"GenericIterator\(\) .* 0 of 'data', 2 of 'label'\. Leave the same"):
         next(GenericIterator(unequal(), NAMES[:2], reader_name="r"))
+
+
+def test_an_iterator_whose_reader_something_else_moved_says_so(folder):
+    made = Loader(reader_of(folder), lambda numbers, _: {"numbers": numbers}, batch_size=2)
+    outer = iter(made)
+    next(outer)
+    next(iter(made))  # as to log a batch
+    with pytest.raises(RuntimeError, match=r"pytorch\.Loader: something else has moved its reader .* of its own"):
+        next(outer)
+    reader = reader_of(folder)
+    first, second = (Loader(reader, lambda numbers, _: {"numbers": numbers}, batch_size=2) for _ in range(2))
+    with pytest.raises(RuntimeError, match="another loader, or a loop over the reader"):
+        list(zip(first, second, strict=True))
+    rest = Loader(reader_of(folder), lambda numbers, _: {"numbers": numbers}, batch_size=2)
+    for _ in rest:
+        break
+    assert len(list(rest)) == len(rest)  # a loop that was left is not in the way

@@ -51,8 +51,9 @@ def verify_epoch(states: Iterable[State], reader: _Reader | None = None) -> Veri
 
     That is once, and with weights or in a mixture as often as the weights, the seed and the epoch say. Each reader
     keeps a count and a digest of the samples that it was given in the epoch; those of all shards together must be those
-    of the epoch. After a resume in mid-epoch, samples given before count as the share of each of the new shards. The
-    digest is a sum of 64-bit hashes: it finds accidental errors, and is no signature.
+    of the epoch. After a resume in mid-epoch, the samples before the loaded place count as given: that all ranks had
+    got there, with one batch size, is not proved. The digest is a sum of 64-bit hashes: it finds accidental errors, and
+    is no signature.
 
     Args:
         states: The states of the readers of all shards, in any order, taken at the end of the epoch: after its last
