@@ -13,6 +13,7 @@ Warnings are UserWarnings:
 
 - `StateWarning`: a state that cannot be restored exactly;
 - `OrderWarning`: readers that seem to belong together, and are shuffled apart;
+- `EmptyClassWarning`: folders without files that count as classes;
 - `LayoutWarning`: data without a layout that looks channels first;
 - `ScaleWarning`: integers that are normalised by means and deviations of fractions.
 
@@ -36,6 +37,7 @@ __all__ = [
     "DecodeError",
     "DeviceError",
     "DynamicError",
+    "EmptyClassWarning",
     "Failure",
     "ImageTooLarge",
     "LayoutWarning",
@@ -223,6 +225,10 @@ class StateWarning(UserWarning):
 
 class OrderWarning(UserWarning):
     """An order may be another than is meant, of two readers or of numbered frames: the message says how to mend it."""
+
+
+class EmptyClassWarning(UserWarning):
+    """Folders without files count as classes, and shift the labels of those behind them: the message names them."""
 
 
 class LayoutWarning(UserWarning):

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from dynamic import Batch, Tensor
 from dynamic._base.origin import sample_ids
-from dynamic.errors import ArgumentError, DataError, DeviceError, StateError, displayed
+from dynamic.errors import ArgumentError, DataError, DeviceError, EmptyClassWarning, StateError, displayed
 from dynamic.pipeline import fn, pipeline_def
 from dynamic.readers import COCO, Caffe, Caffe2, File, Fits, MXNet, Numpy, TFRecord, Webdataset, _listing
 from dynamic.readers._order import Order, keys
@@ -74,6 +74,7 @@ def moved_through_json(state):
 # Listing
 
 
+@pytest.mark.filterwarnings("ignore::dynamic.EmptyClassWarning")
 def test_folders_are_classes_in_the_order_of_their_bytes(tmp_path):
     written(tmp_path, "b/1.jpg", "b/.h.jpg", "a/2.PNG", "a/3.txt", "a-b/x.jpg", ".hid/y.jpg", "B/z.jpg", "a/sub/n.jpg",
             "top.jpg", "a/dir.jpg/in.jpg")  # fmt: skip
@@ -93,6 +94,7 @@ def test_folders_are_classes_in_the_order_of_their_bytes(tmp_path):
     assert listed(file_root=tmp_path, dir_filters=["B"], case_sensitive_filter=True) == [("B/z.jpg", 0)]
 
 
+@pytest.mark.filterwarnings("ignore::dynamic.EmptyClassWarning")
 def test_the_classes_of_labels_have_the_names_of_their_folders(tmp_path):
     written(tmp_path, "b/1.jpg", "a/2.PNG", "B/z.jpg", "top.jpg")
     (tmp_path / "empty").mkdir()
@@ -105,6 +107,29 @@ def test_the_classes_of_labels_have_the_names_of_their_folders(tmp_path):
     for reader in (File(file_root=tmp_path, files=["b/1.jpg"]), File(file_root=tmp_path, files=["b/1.jpg"], labels=[7]),
                    File(file_list=tmp_path / "list.txt")):  # fmt: skip
         assert reader.classes is None
+
+
+def test_folders_without_samples_are_told_of_unless_they_were_asked_for(tmp_path):
+    written(tmp_path, "cat/1.jpg", "dog/2.jpg", ".git/config", "cow/notes.txt")
+    (tmp_path / ".ipynb_checkpoints").mkdir()
+    with pytest.warns(EmptyClassWarning) as caught:
+        reader = File(file_root=tmp_path)
+    (warning,) = caught
+    assert "3 of 5 folders" in str(warning.message)
+    assert "'.git', '.ipynb_checkpoints', 'cow'. Labels of later folders are shifted." in str(warning.message)
+    assert "dir_filters=" in str(warning.message)
+    assert warning.filename == __file__
+    asked = File(file_root=tmp_path, dir_filters=["*"])  # in silence
+    assert asked.classes == reader.classes
+    assert asked.get_state() == reader.get_state()
+    assert [label for _, labels in reader.next_epoch(2) for label in labels.tolist()] == [[2], [4]]
+    assert listed(file_root=tmp_path, dir_filters=["[!.]*"]) == [("cat/1.jpg", 0), ("dog/2.jpg", 2)]
+
+
+def test_classes_of_folders_are_selected_by_filters(tmp_path):
+    written(tmp_path, "cat/1.jpg")
+    with pytest.raises(ArgumentError, match=r"'classes' must be None unless .*select them by dir_filters="):
+        File(file_root=tmp_path, classes=["cat"])
 
 
 @given(names=st.sets(st.binary(min_size=1, max_size=9).map(lambda b: b.replace(b"/", b"-").replace(b"\0", b"\n")),
@@ -702,6 +727,7 @@ def _edit(tmp_path, what):
         (tmp_path / "a").mkdir()
 
 
+@pytest.mark.filterwarnings("ignore::dynamic.EmptyClassWarning")
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize(("what", "told"), [
     ("added", r"samples: 10 in the state, 11 here; names: 1 added \('c/new\.jpg'\)\."),

@@ -21,7 +21,7 @@ from twin import build
 from videos import DALIS, made, number, video
 
 import dynamic as ndd
-from dynamic.errors import ArgumentError, DataError, DecodeError, OrderWarning, StateMismatch
+from dynamic.errors import ArgumentError, DataError, DecodeError, EmptyClassWarning, OrderWarning, StateMismatch
 from dynamic.readers import Video, VideoResize
 
 Experimental = ndd.experimental.readers.Video
@@ -195,6 +195,15 @@ def test_uniform_sequences_reach_from_the_first_frame_to_the_last(root, length):
     for (frames, numbers), count in zip(all_of(reader), (COUNT, 12), strict=True):
         expected = [int(np.floor(x + 0.5)) for x in np.linspace(0, count - 1, length)]
         assert numbers.tolist() == expected == [number(frame) for frame in frames]
+
+
+@pytest.mark.parametrize("kind", [Video, VideoResize, Experimental])
+def test_folders_without_videos_are_told_of(root, tmp_path, kind):
+    (tmp_path / "a").symlink_to(root / "a")
+    (tmp_path / ".git").mkdir()
+    with pytest.warns(EmptyClassWarning, match=r"1 of 2 folders .*'.git'.* Remove such folders, or .*file_list="):
+        reader = kind(file_root=tmp_path, sequence_length=3)
+    assert reader.classes == (".git", "a")
 
 
 def test_videos_of_folders_have_classes_and_sizes_of_their_own(root):

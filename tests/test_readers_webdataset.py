@@ -157,8 +157,8 @@ def test_an_index_says_what_the_archive_says(tmp_path_factory, members, version)
     folder = tmp_path_factory.mktemp("d")
     path = packed(folder / "a.tar", [(f"{k}.{e}", data) for k, e, data in members])
     index = index_of(path, folder / "a.idx", version)
-    ext = ["jpg", "cls;seg.png"]
-    alone, indexed = Webdataset(paths=path, ext=ext), Webdataset(paths=[path], ext=ext, index_paths=[index])
+    arguments = {"ext": ["jpg", "cls;seg.png"], "missing_component_behavior": "empty"}
+    alone, indexed = Webdataset(paths=path, **arguments), Webdataset(paths=[path], index_paths=[index], **arguments)
     assert outputs(indexed) == outputs(alone)
     if version == "v1.2":
         assert indexed.get_state() == alone.get_state()  # a run may go on with an index, or without
@@ -189,7 +189,7 @@ def test_archives_in_one_file_are_all_read(tmp_path_factory, archives, zeros, fo
     parts = [packed(folder / f"{i}.tar", [(f"{k}.{e}", data) for k, e, data in some], format).read_bytes()
              for i, some in enumerate(archives)]  # fmt: skip
     (folder / "all.tar").write_bytes(b"".join(part + bytes(512 * n) for part, n in zip(parts, zeros, strict=False)))
-    arguments = {"ext": ["jpg", "cls;txt"]}
+    arguments = {"ext": ["jpg", "cls;txt"], "missing_component_behavior": "empty"}
     each = [Webdataset(paths=folder / f"{i}.tar", **arguments) for i in range(len(parts))]
     assert outputs(Webdataset(paths=folder / "all.tar", **arguments)) == [s for one in each for s in outputs(one)]
 
@@ -283,6 +283,33 @@ def test_a_file_that_is_missing_and_must_not_is_named(tmp_path, indexed):
     with pytest.raises(DataError, match=r"a\.tar: sample 'b/1' has no file for output 1, with the extension 'cls'"):
         Webdataset(paths=path, ext=["jpg", "cls"], missing_component_behavior="error", **index)
     assert len(outputs(Webdataset(paths=path, ext=["jpg"], missing_component_behavior="error", **index))) == 2
+
+
+@pytest.mark.parametrize("version", [None, "v1.1", "v1.2"])
+@pytest.mark.parametrize(("ext", "place", "advice"), [
+    (["jpg", "clas"], 1, "missing_component_behavior='empty'"), ("cls;JPG", None, None), ("png;txt", 0, "missing_com"),
+    (["SEG.png", "jpg"], 0, "case_sensitive_extensions=False"), ("Q", 0, "missing_component_behavior"),
+])  # fmt: skip
+def test_an_extension_that_no_sample_has_is_refused(tmp_path, ext, place, advice, version):
+    paths = [packed(tmp_path / f"{i}.tar", [(f"0.{e}", b"0") for e in some])
+             for i, some in enumerate([["jpg", "cls"], ["jpg", "seg.png", "cls"]])]  # fmt: skip
+    arguments = {"paths": paths, "ext": ext}
+    if version:
+        arguments["index_paths"] = [index_of(path, path.with_suffix(".idx"), version) for path in paths]
+    expected = [b"" if advice else b"0"]
+    if advice:
+        told = rf"'ext\[{place}\]' must be an extension of the archives: 'cls', 'jpg', 'seg.png'; got .*{advice}"
+        for given in ({}, {"missing_component_behavior": None}):
+            with pytest.raises(ArgumentError, match=told):
+                Webdataset(**arguments, **given)
+        arguments["missing_component_behavior"] = ""
+    assert [sample[place or 0] for sample in outputs(Webdataset(**arguments))] == expected * 2
+
+
+def test_few_of_many_extensions_are_named(tmp_path):
+    path = packed(tmp_path / "a.tar", [("0.jpg", b"0"), *((f"0.{i:03}\n", b"") for i in range(100))])
+    with pytest.raises(ArgumentError, match=r"archives: '000\\n', .*'011\\n', \.\.\.; got str 'cls'"):
+        Webdataset(paths=path, ext="cls")
 
 
 @pytest.mark.parametrize(("arguments", "told"), [
@@ -668,7 +695,8 @@ def test_an_archive_that_was_cut_off_after_it_was_listed_is_told(tmp_path):
 
 def test_components_that_are_far_apart_are_read_one_by_one(tmp_path, monkeypatch):
     members = [("0.jpg", b"0"), ("0.big", bytes(1 << 17)), ("0.cls", b"7"), ("0.none", b"")]
-    reader = Webdataset(paths=packed(tmp_path / "a.tar", members), ext=["jpg", "cls", "none", "no"])
+    arguments = {"ext": ["jpg", "cls", "none", "no"], "missing_component_behavior": ""}
+    reader = Webdataset(paths=packed(tmp_path / "a.tar", members), **arguments)
     taken = []
     part = Opened.part
     monkeypatch.setattr(

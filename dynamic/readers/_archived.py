@@ -26,7 +26,7 @@ class Rule(NamedTuple):
     columns: Mapping[str, list[int]]  #: the outputs of each extension
     extensions: list[list[str]]  #: the extensions of each output
     case_sensitive: bool
-    missing: str
+    missing: str  #: the treatment of samples without a file for an output; "" is "empty", where none was asked for
 
     def outputs(self, extension: bytes) -> Sequence[int]:
         """Of which outputs files with an extension are."""
@@ -50,12 +50,14 @@ class Found(NamedTuple):
         lengths: How many bytes each of these has: int64 of shape (N,).
         offsets: Where their components begin: int64 of shape (N, outputs), -1 for those that they lack.
         sizes: How many bytes they have: int64 of shape (N, outputs).
+        extensions: Those of all their files, whether asked for or not.
     """
 
     keys: bytes
     lengths: Array
     offsets: Array
     sizes: Array
+    extensions: frozenset[bytes]
 
     def without_lacking(self) -> Found:
         """Those that lack nothing."""
@@ -63,15 +65,16 @@ class Found(NamedTuple):
         if kept.all():
             return self
         keys = numpy.frombuffer(self.keys, numpy.uint8)[numpy.repeat(kept, self.lengths)].tobytes()
-        return Found(keys, self.lengths[kept], self.offsets[kept], self.sizes[kept])
+        return Found(keys, self.lengths[kept], self.offsets[kept], self.sizes[kept], self.extensions)
 
 
 def one_by_one(samples: Iterable[tuple[str, Sequence[File]]], rule: Rule) -> Found:
     """Samples from their names and files."""
-    keys, offsets, sizes = list[bytes](), list[list[int]](), list[list[int]]()
+    keys, offsets, sizes, there = list[bytes](), list[list[int]](), list[list[int]](), set[bytes]()
     for key, files in samples:
         begins, lengths = [-1] * len(rule.extensions), [0] * len(rule.extensions)
         for extension, offset, size in files:
+            there.add(extension.encode("utf-8", "surrogateescape"))
             for k in rule.columns.get(extension if rule.case_sensitive else extension.lower(), ()):
                 if begins[k] < 0:
                     begins[k], lengths[k] = offset, size
@@ -84,6 +87,7 @@ def one_by_one(samples: Iterable[tuple[str, Sequence[File]]], rule: Rule) -> Fou
         numpy.array([len(key) for key in keys], numpy.int64),
         numpy.array(offsets, numpy.int64).reshape(shape),
         numpy.array(sizes, numpy.int64).reshape(shape),
+        frozenset(there),
     )
 
 
@@ -177,8 +181,11 @@ def _joined(data: Array, starts: Array, ends: Array) -> bytes:
 
 def _chosen(
     names: Text, starts: Array, ends: Array, sample: Array, count: int, offsets: Array, sizes: Array, rule: Rule
-) -> tuple[Array, Array]:
-    """Where the components of samples begin, and their sizes: of each output the first file with such an extension."""
+) -> tuple[Array, Array, frozenset[bytes]]:
+    """Where the components of samples begin, their sizes, and all extensions.
+
+    The component of an output is the first file with such an extension.
+    """
     codes, extensions = _codes(names, starts, ends)
     found = numpy.full((count, len(rule.extensions)), -1, numpy.int64)
     lengths = numpy.zeros_like(found)
@@ -190,7 +197,7 @@ def _chosen(
         first[1:] = owners[1:] != owners[:-1]
         found[owners[first], k] = offsets[files[first]]
         lengths[owners[first], k] = sizes[files[first]]
-    return found, lengths
+    return found, lengths, frozenset(extensions)
 
 
 def _codes(names: Text, starts: Array, ends: Array) -> tuple[Array, list[bytes]]:

@@ -248,7 +248,10 @@ class Source(NamedTuple):
         if self.file_list is not None:
             return _of_lines(self.operator, self.file_list, store)
         if self.file_root is not None:
-            found = listed_folder(self.operator, self.file_root, self.filters, None, store, case_sensitive=False)
+            advice = "Remove such folders, or name the videos in a file_list=."
+            found = listed_folder(
+                self.operator, self.file_root, self.filters, None, store, case_sensitive=False, advice=advice
+            )
         else:
             paths = [store.plain(path) for path in self.filenames]
             root, names = names_of_files(paths)

@@ -19,7 +19,7 @@ import numpy
 from dynamic._arrays.array import Array
 from dynamic._base.origin import sample_ids
 from dynamic._base.pool import run
-from dynamic.errors import ArgumentError, DataError, Failure, displayed, shown
+from dynamic.errors import ArgumentError, DataError, EmptyClassWarning, Failure, displayed, shown, warn_caller
 from dynamic.io._address import BY_HTTP, check_address, is_address, scheme_of
 from dynamic.io._bytes import NotOfTheSample, Opened, Version, _at_once, can_be, is_of_the_system, kind_of
 from dynamic.io._remote import Edition, OpenedThere, Remote, Wanted, wholes
@@ -69,6 +69,7 @@ FILE_FILTERS = (
 )
 
 _ENDING = re.compile(r"\*[ -)+->@-Z^-~]*")  # a pattern of names that end so: "*" and ASCII that means itself
+_NAMED = 5  # folders that a warning names
 _MARK = b"\xef\xbb\xbf"  # that a text is UTF-8, which some editors put before it
 _NOTHING = re.compile(r"/(?:\.?/)+")  # separators that mean the same as "/" in a path
 
@@ -317,11 +318,24 @@ def listed_folder(
     store: Store,
     *,
     case_sensitive: bool,
+    advice: str,
 ) -> Listing:
     """The files of the folders in a folder: each folder is a class, numbered in the order of the bytes of its name.
 
     Empty folders are classes too; hidden files and folders and links are like others. Files beside the class
     folders or in folders within them is not listed.
+
+    Args:
+        operator: Of the reader.
+        root: The folder.
+        file_filters: Shell patterns of files.
+        dir_filters: Shell patterns of folders; None for all.
+        store: Where they lie.
+        case_sensitive: Whether patterns distinguish "a" from "A".
+        advice: The way to leave out folders without files.
+
+    Warns:
+        EmptyClassWarning: Folders have no files, and were not asked for by `dir_filters`.
     """
     wanted_dir = matcher(dir_filters or ["*"], case_sensitive=case_sensitive)
     wanted_file = matcher(file_filters, case_sensitive=case_sensitive)
@@ -341,6 +355,14 @@ def listed_folder(
         if len(own):
             hint = f"The folder itself has {len(own)} such files: for files without class folders pass files=[...]."
         raise ArgumentError(operator, "file_root", expected, got, hint)
+    blank = [name for name, count in zip(folders, names.counts, strict=True) if not count]
+    if blank and dir_filters is None:
+        some = ", ".join(f"'{displayed(name)}'" for name in blank[:_NAMED]) + ", ..." * (len(blank) > _NAMED)
+        text = (
+            f"{operator}(): {len(blank)} of {len(folders)} folders of {displayed(root)} have no files that match, and "
+            f"count as classes, as in DALI: {some}. Labels of later folders are shifted. {advice}"
+        )
+        warn_caller(text, EmptyClassWarning)
     labels = numpy.repeat(numpy.arange(len(folders), dtype=numpy.int32), names.counts)
     return Listing(root, names, labels, classes=tuple(folders), **columns)
 

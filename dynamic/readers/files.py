@@ -22,6 +22,8 @@ from ._stored import Common, PathLike, Stored, a_path, called_with
 
 __all__ = ["File"]
 
+_ADVICE = "Select the folders by dir_filters=, such as ['[!.]*'] without hidden ones; ['*'] keeps all."
+
 
 class File(Stored[Listing, Batches]):
     """Reads files and their labels: folders of classes, a list of paths, or a text file of paths and labels.
@@ -42,8 +44,10 @@ class File(Stored[Listing, Batches]):
             places in `classes`. By default that of the values of `labels`, and "int" for a `file_list`.
         num_labels: The number of labels on each line of a `file_list`, by default 1.
         classes: The names of classes in the order of their numbers; by default those that occur, sorted.
-        file_filters: Shell patterns; with `file_root` alone, files that match none are not samples.
-        dir_filters: Shell patterns; with `file_root` alone, folders that match none are not classes.
+        file_filters: Shell patterns; with `file_root` alone, files that match none are not samples. By default those of
+            .jpg, .jpeg, .png, .bmp, .tif, .tiff, .pnm, .ppm, .pgm, .pbm, .jp2, .webp, .flac, .ogg and .wav files.
+        dir_filters: Shell patterns; with `file_root` alone, folders that match none are not classes. By default all
+            folders are, with a warning of those without samples.
         case_sensitive_filter: Whether patterns distinguish "a" from "A".
         scalar_labels: Whether to give labels without dimensions, integers as int64: ``labels.torch()`` of a batch suits
             `cross_entropy` of PyTorch. By default they are of shape (1,) and int32, as in DALI.
@@ -51,6 +55,9 @@ class File(Stored[Listing, Batches]):
     Raises:
         ArgumentError: An argument is wrong, or there are no files.
         DataError: A class folder holds something else than files and folders that matches the filters.
+
+    Warns:
+        EmptyClassWarning: Folders without samples count as classes, and no `dir_filters` are given.
 
     >>> import pathlib, tempfile
     >>> root = pathlib.Path(tempfile.mkdtemp())
@@ -160,10 +167,14 @@ def _source(
         return functools.partial(listed_lines, operator, listed, root or "", wanted)
     for argument, value in zip(("classes", "num_labels", "label_type"), wanted[2::-1], strict=True):
         if value is not None:
-            raise ArgumentError(operator, argument, "None unless files or file_list is given", shown(value))
+            hint = "Folders are classes in the order of their names: select them by dir_filters=."
+            hint = hint if argument == "classes" else ""
+            raise ArgumentError(operator, argument, "None unless files or file_list is given", shown(value), hint)
     if root is None:
         raise ArgumentError(operator, "file_root", "a path, unless files or file_list is given", "None")
-    return functools.partial(listed_folder, operator, root, file_filters, dir_filters, case_sensitive=case_sensitive)
+    return functools.partial(
+        listed_folder, operator, root, file_filters, dir_filters, case_sensitive=case_sensitive, advice=_ADVICE
+    )
 
 
 def _patterns(argument: str, patterns: Sequence[str] | None) -> tuple[str, ...] | None:

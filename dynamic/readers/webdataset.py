@@ -32,6 +32,7 @@ from ._words import Text, blocks
 
 __all__ = ["Webdataset"]
 
+_SHOWN = 12  # extensions that an error names
 _MISSING = ("", "empty", "skip", "error")
 _VERSIONS = (b"v1.1", b"v1.2")
 _NEAR = 1 << 16  # bytes between components that are read for nothing, rather than in a second call
@@ -60,11 +61,12 @@ class Webdataset(Stored["Components", Batches]):
         dtypes: The element type of the bytes of each output, in the byte order of this machine; by default uint8. For
             bool each byte is an element, true unless it is 0.
         missing_component_behavior: The treatment of samples that lack a file for an output: "empty" (or "") gives an
-            array without elements; "skip" leaves the sample out; "error" is a DataError when the samples are listed.
+            array without elements; "skip" leaves the sample out; "error" is a DataError when the samples are listed. By
+            default "empty", and an output for which no sample at all has a file is an ArgumentError.
         case_sensitive_extensions: Whether extensions distinguish "a" from "A".
 
     Raises:
-        ArgumentError: An argument is wrong, or there are no samples.
+        ArgumentError: An argument is wrong, there are no samples, or none has a file for an output.
         DataError: An archive or an index is damaged, or a sample lacks a file. At a read: the bytes of a sample are no
             multiple of the size of an element.
 
@@ -95,7 +97,7 @@ class Webdataset(Stored["Components", Batches]):
         ext: str | Sequence[str],
         index_paths: PathLike | Sequence[PathLike] | None = None,
         dtypes: DTypeLike | Sequence[DTypeLike] = None,
-        missing_component_behavior: str | None = "",
+        missing_component_behavior: str | None = None,
         case_sensitive_extensions: bool | None = True,
         **common: Unpack[Common],
     ) -> None:
@@ -110,13 +112,14 @@ class Webdataset(Stored["Components", Batches]):
         wanted = _extensions(ext, case_sensitive=sensitive)
         self._dtypes = _dtypes(dtypes, len(wanted))
         missing = "" if missing_component_behavior is None else missing_component_behavior
-        missing = word(operator, "missing_component_behavior", missing, _MISSING)
+        missing = word(operator, "missing_component_behavior", missing, _MISSING) or "empty"
+        missing = missing if missing_component_behavior is not None else ""
         columns = {
             extension: [k for k, some in enumerate(wanted) if extension in some]
             for some in wanted
             for extension in some
         }
-        rule = Rule(columns, wanted, sensitive, missing or "empty")
+        rule = Rule(columns, wanted, sensitive, missing)
         list_samples = functools.partial(_listed, archives, indices, rule)
         super().__init__(max_batch_size, name, device, num_inputs, list_samples, **common)
 
@@ -341,6 +344,8 @@ def _listed(archives: Sequence[str], indices: Sequence[str], rule: Rule, store: 
             "archives with samples of these extensions",
             "none in " + ", ".join(map(displayed, archives[:3])),
         )
+    if not rule.missing:
+        _check_outputs(parts, rule)
     keys, lengths = b"".join(part.keys for part in parts), numpy.concatenate([part.lengths for part in parts])
     distinct = len(set(titles)) == len(titles) and all_differ(
         Text(numpy.frombuffer(keys, numpy.uint8)), lengths, counts
@@ -357,6 +362,20 @@ def _listed(archives: Sequence[str], indices: Sequence[str], rule: Rule, store: 
         indexed=bool(indices),
         store=store,
     )
+
+
+def _check_outputs(parts: Sequence[Found], rule: Rule) -> None:
+    """Refuse outputs for which no sample has a file: their extensions are mistyped."""
+    for k, some in enumerate(rule.extensions):
+        if any((part.offsets[:, k] >= 0).any() for part in parts):
+            continue
+        there = sorted({text(extension) for part in parts for extension in part.extensions})
+        alike = {extension.lower() for extension in some}.intersection(map(str.lower, there))
+        hint = "Pass case_sensitive_extensions=False." if alike else ""
+        hint = hint or "Pass missing_component_behavior='empty' for components without elements."
+        names = ", ".join(f"'{displayed(extension)}'" for extension in there[:_SHOWN])
+        expected = f"an extension of the archives: {names}" + ", ..." * (len(there) > _SHOWN)
+        raise ArgumentError(Webdataset._operator, f"ext[{k}]", expected, shown(";".join(some)), hint)
 
 
 def _check_whole(found: Found, path: str, rule: Rule) -> None:
