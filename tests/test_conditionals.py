@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import json
+import re
 import warnings
 from pathlib import Path
 
@@ -317,6 +318,59 @@ def test_the_origin_of_samples_stays(folder):
 def test_what_ways_must_not_do_is_told(function, told):
     with pytest.raises(ArgumentError, match=told):
         made(lambda: function(fn.external_source([numbers()] * 2)))
+
+
+def unset(x, unused=True):
+    if unused:
+        kept = x
+    if x == 1:
+        fine = x
+    elif kept == 2:
+        fine = other = x
+    return fine, other
+
+
+def other_ways(x):
+    def helper():
+        if x > 1:
+            y = x
+        return y
+
+    return helper()
+
+
+def without_a_condition(x, unused=False):
+    if x == 1:
+        x = -x
+
+    def helper():
+        if unused:
+            y = x
+        return y
+
+    return helper()
+
+
+@pytest.mark.parametrize(("function", "variable", "samples", "condition", "line"), [
+    (lambda x: unset(x * 2), "fine", "0, 2", 5, 7), (lambda x: unset(x + 1), "other", "0", 3, 7),
+    (lambda x: unset(x * 0 + 2)[0] + unset(x * 0 + 1)[1], "other", "any sample", 3, 7),
+    (other_ways, "y", "0, 1", 2, 4)])  # fmt: skip
+def test_a_variable_that_is_not_set_on_a_way_is_named_with_its_place(function, variable, samples, condition, line):
+    first = (other_ways if function is other_ways else unset).__code__.co_firstlineno
+    told = (rf"'function' must be one that sets '{variable}' whichever way a sample goes; got no value of it for "
+            rf"(samples )?{samples}, in {re.escape(__file__)}, line {first + line}\. Set it in both branches, or "
+            rf"before the condition\. The last one was in line {first + condition}")  # fmt: skip
+    with pytest.raises(ArgumentError, match=told):
+        made(lambda: function(fn.external_source([numbers()] * 2)))
+
+
+def test_a_variable_that_no_condition_decides_on_is_pythons_own_error():
+    with pytest.raises(UnboundLocalError, match="'y'"):
+        made(lambda: without_a_condition(fn.external_source([numbers()] * 2)))
+
+
+def test_a_variable_that_no_sample_needs_may_be_unset():
+    assert made(lambda: unset(fn.external_source([numbers()] * 2) * 0 + 2)[1])[0].tolist() == [2, 2, 2]
 
 
 def test_a_condition_is_one_number_for_each_sample():

@@ -177,6 +177,31 @@ def test_what_says_again_and_again_that_it_has_ended_is_asked_again_and_again(ki
     assert source.epoch == (0 if cycle == "no" else 3)
 
 
+class Rewound:
+    """DALI's own example of an iterator: it begins again whenever it is asked for one, and not by itself."""
+
+    def __init__(self, limit):
+        self.limit = limit
+
+    def __iter__(self):
+        self.left = self.limit
+        return self
+
+    def __next__(self):
+        if self.left <= 0:
+            self.left -= 1
+            raise StopIteration
+        self.left -= 1
+        return [self.left] * 2
+
+
+@given(limit=st.integers(0, 3), cycle=st.sampled_from([None, "no", "raise"]))
+def test_an_iterator_that_has_ended_is_asked_anew_for_one_only_if_it_cycles(limit, cycle):
+    source, epoch = ExternalSource(Rewound(limit), batch=True, cycle=cycle), [[i] * 2 for i in reversed(range(limit))]
+    epochs = [[batch.tolist() for batch in source.next_epoch(2)] for _ in range(3)]
+    assert epochs == [epoch] + ([epoch] * 2 if cycle == "raise" else [[], []])
+
+
 def test_a_function_without_arguments_does_not_begin_again():
     with pytest.raises(ArgumentError, match="'cycle' must be None, 'no' or 'raise' for a function without arguments"):
         ExternalSource(lambda: [1, 2], cycle="quiet")
@@ -188,24 +213,12 @@ def test_a_generator_cannot_begin_again(cycle):
         with pytest.raises(ArgumentError, match="'source' must be a source that can start again, with cycle; got"):
             ExternalSource(passing, cycle=cycle)
 
-    class Rewound:
-        """An iterator that begins again whenever it is asked for one."""
-
-        def __iter__(self):
-            self.left = [2, 1, 0]
-            return self
-
-        def __next__(self):
-            if not self.left:
-                raise StopIteration
-            return self.left.pop()
-
-    rewound = ExternalSource(Rewound(), cycle=cycle)
+    rewound = ExternalSource(Rewound(3), cycle=cycle)
     if cycle == "raise":
         epochs = [list(rewound.next_epoch()) for _ in range(2)]
     else:
         epochs = [list(itertools.islice(rewound.next_epoch(), 6))]  # which goes on into the next
-    assert [each.item() for epoch in epochs for each in epoch] == [0, 1, 2] * 2
+    assert [each.tolist() for epoch in epochs for each in epoch] == [[2, 2], [1, 1], [0, 0]] * 2
     assert [each.item() for each in ExternalSource(i for i in range(3)).next_epoch()] == [0, 1, 2]
 
 

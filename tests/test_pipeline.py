@@ -305,6 +305,7 @@ def _next(pipe):
     try:
         return pipe.run()
     except StopIteration:
+        pipe.reset()
         return pipe.run()
 
 
@@ -714,6 +715,15 @@ def test_outputs_have_the_methods_of_dalis(folder):
         assert pipe.run()[0].layout == "HWC"
     with pipeline_def(lambda: np.zeros((2, 3)))(batch_size=4) as pipe:
         assert pipe.run()[0].as_tensor().shape == (4, 2, 3)
+
+
+@given(ndim=st.integers(0, 4), layout=st.booleans())
+def test_the_layout_of_a_tensor_of_all_samples_is_dalis(ndim, layout):
+    named = "FHWC"[4 - ndim :] if layout else ""
+    with pipeline_def(lambda: fn.external_source([np.zeros((2,) * (ndim + 1))], layout=named))(batch_size=2) as pipe:
+        output = pipe.run()[0]
+    assert output.layout() == named
+    assert output.as_tensor().layout() == ("N" + named if named or not ndim else "")
 
 
 def test_names_are_looked_up_and_belong_to_pipelines():

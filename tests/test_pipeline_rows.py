@@ -215,6 +215,7 @@ def test_a_reader_beside_a_source_is_at_one_place_on_all_ranks(folder, counts, s
                 try:
                     outputs = pipe.run()
                 except StopIteration:
+                    pipe.reset()
                     outputs = pipe.run()
                 found += np.ravel(outputs[1].tolist()).tolist()
         return found

@@ -20,6 +20,76 @@ from dynamic import ArgumentError
 from dynamic.pipeline import fn, pipeline_def, types
 
 
+class Rewound:
+    """DALI's example of an iterator: it begins again whenever it is asked for one."""
+
+    def __iter__(self):
+        self.next = 0
+        return self
+
+    def __next__(self):
+        self.next += 1
+        if self.next > 3:
+            raise StopIteration
+        return [[self.next]]
+
+
+def three_batches(number):
+    if number == 3:
+        raise StopIteration
+    return [[number + 1]]
+
+
+#: Sources of three batches, the argument `cycle`, and whether they begin again after `reset`, as in DALI.
+ENDING = [
+    (Rewound, None, False), (Rewound, "raise", True), (lambda: [[[1]], [[2]], [[3]]], None, False),
+    (lambda: [[[1]], [[2]], [[3]]], "raise", True), (lambda: iter([[[1]], [[2]], [[3]]]), None, False),
+    (lambda: three_batches, None, True)]  # fmt: skip
+
+
+@pytest.mark.parametrize("depth", [0, 2])
+@pytest.mark.parametrize(("make", "cycle", "again"), ENDING)
+@given(resets=st.sets(st.integers(3, 11)), looked=st.integers(0, 12), saved=st.integers(0, 12))
+def test_a_source_that_has_ended_ends_each_run_until_a_reset(make, cycle, again, depth, resets, looked, saved):
+    @pipeline_def(batch_size=1, prefetch_queue_depth=depth)
+    def numbers():
+        return fn.external_source(make(), cycle=cycle, name="x")
+
+    found, expected, position = [], [], 0
+    with numbers() as pipe:
+        for step in range(12):
+            if step == saved:
+                pipe.checkpoint()  # neither this nor a look at the metadata begins an epoch
+            if step == looked:
+                pipe.reader_meta()
+            try:
+                found += np.ravel(pipe.run()[0].tolist()).tolist()
+            except StopIteration:
+                found.append(None)
+            position = min(position + 1, 4)
+            expected.append(position if position < 4 else None)
+            if step in resets:
+                pipe.reset()
+                position = 0 if again and position == 4 else position
+    assert found == expected
+
+
+def test_a_checkpoint_at_the_end_of_a_source_goes_on_in_its_next_epoch():
+    @pipeline_def(batch_size=1)
+    def numbers():
+        return fn.external_source(three_batches)
+
+    with numbers() as pipe:
+        assert len(list(pipe)) == 3
+        text = pipe.checkpoint()
+        with pytest.raises(StopIteration):
+            pipe.run()
+        assert [outputs[0].tolist() for outputs in pipe.next_epoch()] == [[[1]], [[2]], [[3]]]
+        assert [len(list(pipe)) for _ in range(2)] == [3, 3]
+    with numbers(checkpoint=text) as pipe:
+        assert (pipe.epoch, pipe.run()[0].tolist()) == (1, [[1]])
+
+
 @pytest.mark.parametrize("depth", [0, 1, 3])
 @pytest.mark.parametrize("samples", [False, True])
 def test_a_function_that_says_when_an_epoch_ends_is_called_in_the_next(samples, depth):
@@ -479,6 +549,7 @@ def test_sources_that_end_together_do_so_wherever_the_run_was_stopped(depth, sto
                 found.append([output.tolist() for output in pipe.run()])
             except StopIteration:
                 found.append("end")
+                pipe.reset()
         pipe.close()
         return found
 

@@ -311,7 +311,8 @@ class Iterating:
 
     def _runs(self) -> Sequence[Outputs]:
         """A run of each pipeline. A source that ends with the samples of `size` ends one epoch, not two."""
-        for course in self._courses:
+        for pipeline, course in zip(self._pipelines, self._courses, strict=True):
+            pipeline.reset()  # a run that told an end before this iterator is none of its epochs
             try:
                 self._named(course.peek().outputs)
             except StopIteration:

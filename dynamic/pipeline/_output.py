@@ -187,7 +187,7 @@ class Output(Batch):
         Raises:
             ValueError: Their shapes differ.
         """
-        return OutputTensor(self.dense(), "N" + self.layout if self.layout else None, self.origin)
+        return OutputTensor(self.dense(), "N" + self.layout if self.layout or not self.ndim else None, self.origin)
 
     def as_reshaped_tensor(self, new_shape: Sequence[int]) -> OutputTensor:
         """All samples as one Tensor of another shape.

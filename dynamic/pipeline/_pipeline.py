@@ -102,6 +102,7 @@ class Pipeline(Drawing, Settings):
         self._conditionals = bool(enable_conditionals)
         self._restored = checkpoint is not None
         self._scheduled = 0  # runs whose outputs have not been shared
+        self._stopped: tuple[Any] | None = None  # the states where a run has told the end of a source
         self.device_id = device_id
         whose, sets_up = weakref.ref(self), type(self).iter_setup is not Pipeline.iter_setup
         depth = 0 if sets_up else depth_of(prefetch_queue_depth)
@@ -233,7 +234,7 @@ class Pipeline(Drawing, Settings):
             A tuple of Batches, one for each result.
 
         Raises:
-            StopIteration: A source has ended; the next call begins its next epoch.
+            StopIteration: A source has ended, and `reset` has not been called since.
             Exception: An error of the function, with its traceback. Nothing is lost: the next call tries again.
 
         >>> @ndd.pipeline.pipeline_def(batch_size=2, num_threads=1, device_id=None)
@@ -247,12 +248,16 @@ class Pipeline(Drawing, Settings):
         place = course.place
         try:
             with course.alone():
+                if self._stopped is not None and self._stopped[0] is course.states:
+                    raise StopIteration
                 for name, data in pipeline_inputs.items():
                     self._feed(name, data, None, this)
                 place = course.place
                 step = course.take()
                 course.states, course.epoch, course.end = step.states, step.epoch, step.end
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, StopIteration):
+                self._stopped = (course.states,)
             if step is not None:  # Ctrl-C as the lock was let go: nobody has the batch
                 course.go_back(place)
             if pipeline_inputs:
@@ -304,13 +309,15 @@ class Pipeline(Drawing, Settings):
         return Rest(self)
 
     def __iter__(self) -> Self:
+        self.reset()
         return self
 
     def __next__(self) -> Outputs:
         return self.run()
 
     def reset(self) -> None:
-        """Go on after a source has ended: its next epoch begins by itself with the next `run`."""
+        """Let the next `run` begin the next epoch of a source that has ended. A loop over the pipeline does so too."""
+        self._stopped = None
 
     def epoch_size(self, name: str | None = None) -> Any:
         """Return the number of samples of an epoch, on all shards. With `pad_last_batch` shards are rounded up.

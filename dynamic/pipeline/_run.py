@@ -6,7 +6,10 @@ import collections
 import contextvars
 import functools
 import inspect
+import sys
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import CodeType
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy
@@ -148,6 +151,7 @@ class Run:
         self._record: list[tuple[str, Any]] = []  # calls on this way, and their results
         self._known: list[tuple[str, Any]] = []  # the beginning of that, from before the ways parted
         self._within = False  # a call that makes others
+        self._conditions: dict[CodeType, int] = {}  # on this way: functions, and the line of the last one in each
 
     def made(self, function: Callable[[], Any]) -> Outputs:
         """The results of the function, as Batches.
@@ -188,6 +192,7 @@ class Run:
         self._group, self._known, self._record = group, known, []
         self._counts.clear()
         self._read_already.clear()
+        self._conditions.clear()
         try:
             results = self._results(function)
         except _Fork as fork:
@@ -211,11 +216,30 @@ class Run:
             results = function()
         except Exception as error:
             if self._leaving is None:
+                if isinstance(error, UnboundLocalError):
+                    self._check_set(error)
                 raise
             raise RuntimeError(_KEPT) from error
         if self._leaving is not None:
             raise RuntimeError(_KEPT) from self._leaving
         return results
+
+    def _check_set(self, error: UnboundLocalError) -> None:
+        """Tell of a variable that was not set on this way, in a function with a condition before its use."""
+        *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+        condition = self._conditions.get(frame.f_code)
+        if condition is None:
+            return
+        variable = str(error).split("'")[1]
+        group = [] if self._group is None else self._group.tolist()
+        whose = f"samples {', '.join(map(str, group[:9]))}{' and others' * (len(group) > 9)}" if group else "any sample"
+        raise ArgumentError(
+            "Pipeline",
+            "function",
+            f"one that sets {variable!r} whichever way a sample goes",
+            f"no value of it for {whose}, in {frame.f_code.co_filename}, line {line}",
+            f"Set it in both branches, or before the condition. The last one was in line {condition}.",
+        ) from error
 
     def _left_by(self, signal: _Again | _Fork) -> _Again | _Fork:
         """The exception to leave the function by, to be called again."""
@@ -227,6 +251,8 @@ class Run:
         if len(condition) != self._size or any(sample.size != 1 for sample in condition.samples):
             raise ValueError(f"A condition is one number for each sample; this is {condition!r}.")
         self.decided = True
+        asking = sys._getframe(2)  # beyond `Batch.__bool__`
+        self._conditions[asking.f_code] = asking.f_lineno
         truth = numpy.array([bool(sample.reshape(())) for sample in condition.cpu().samples], bool)
         if truth.all() or not truth.any():
             return bool(truth.all())

@@ -23,16 +23,17 @@ class Answers(Generic[X]):
     Args:
         begin: Makes the iterator; called again after it has ended.
         keep: Makes the kept form of an item.
+        asked_on: Whether an iterator that has ended is asked for more, and no other is made.
 
     Attributes:
         held: Items of this number and later ones are kept; None keeps those of the last call.
         moved: By how much numbers are higher than those that were asked for at first.
     """
 
-    def __init__(self, begin: Callable[[], Iterator[Any]], keep: Callable[[Any], X]) -> None:
+    def __init__(self, begin: Callable[[], Iterator[Any]], keep: Callable[[Any], X], *, asked_on: bool = False) -> None:
         self.held: int | None = None
         self.moved = 0
-        self._begin, self._keep = begin, keep
+        self._begin, self._keep, self._asked_on = begin, keep, asked_on
         self._iterator: Iterator[Any] | None = None
         self._given: dict[int, Any] = {}  # items that are not kept yet
         self._kept: dict[int, Any] = {}
@@ -76,7 +77,8 @@ class Answers(Generic[X]):
                     finally:
                         self._asking = None
                     if number not in self._given:
-                        self._given[number], self._iterator = _END, None
+                        self._given[number] = _END
+                        self._iterator = self._iterator if self._asked_on else None
                 given = self._given[number]
                 self._kept[number] = given if given is _END else self._keep(given)
                 del self._given[number]

@@ -78,8 +78,8 @@ class ExternalSource:
         num_outputs: The number of outputs of a call, a tuple or list; by default one output, in no tuple.
         cycle: The treatment of a source that has ended: with "no" (or False) it has ended for good, "quiet" (or True)
             goes on from the start, "raise" ends once and then goes on from the start. By default an iterable has ended
-            for good; an iterator, and a function without arguments, are asked again in the next epoch; and a source
-            that is called with its place goes to its next epoch.
+            for good; an iterator, and a function without arguments, are asked for more in the next epoch, which is
+            empty unless they have some; and a source that is called with its place goes to its next epoch.
         name: A name to show.
         device: The device of the outputs: "cpu".
         layout: The layout of the samples, or a list with one for each output.
@@ -143,7 +143,8 @@ class ExternalSource:
             hint = "Give a list, or a function that makes a generator: it is called for each epoch."
             raise ArgumentError(operator, "source", "a source that can start again, with cycle", shown(source), hint)
         self._place = self._here = Place()  # between calls, and in the midst of one
-        self._answers = None if self.resumable else Answers(self._begun, self._own)
+        self._asked_on = self._cycle is None and isinstance(source, Iterator)  # it decides whether it has more
+        self._answers = None if self.resumable else Answers(self._begun, self._own, asked_on=self._asked_on)
         self._lock = new_lock()
 
     @property
@@ -298,9 +299,8 @@ class ExternalSource:
 
     def _end(self) -> NoReturn:
         """End the epoch, or for good."""
-        asked_again = self._kind != "iterable" or isinstance(self._source, Iterator)  # such a source decides by itself
         here = self._here
-        if self._cycle == "no" or (self._cycle is None and not asked_again):
+        if self._cycle == "no" or (self._cycle is None and self._kind == "iterable" and not self._asked_on):
             self._here = here._replace(ended=True)
         else:
             self._here = here._replace(epoch=here.epoch + 1, iteration=0, sample=0 if self.resumable else here.sample)
