@@ -104,13 +104,128 @@ def test_labels_suit_losses_if_asked(make, on_error, tmp_path):
     assert reader.get_state() == plain.get_state()
 
 
-@pytest.mark.parametrize(
-    "values", [[1, 2**40], [True, False], [0.5, 1.5], np.ones((2, 1), "i4"), np.array([2**64 - 1], "u8")]
-)
+@pytest.mark.parametrize("values", [[True, False], [0.5, 1.5], np.ones((2, 1), "i4"), np.array([2**64 - 1], "u8")])
 def test_only_integers_that_fit_become_labels(values):
     (found,), (plain,) = (readers.Map(dataset=values, scalar_labels=wide)(2) for wide in (True, False))
     assert found.tolist() == plain.tolist()
     assert found.dtype == plain.dtype
+
+
+NUMBERS = {
+    "f": st.floats() | st.floats(-1e39, 1e39) | st.sampled_from([3.4028235677973366e38, -(2.0**128)]),
+    "i": st.integers(-(2**31) - 2, 2**31 + 1) | st.sampled_from([2**40, -(2**63)]),
+}
+
+
+@given(st.data(), st.sampled_from("fi"), st.integers(1, 5), st.sampled_from([(), (2,), (1, 2)]), st.booleans())
+def test_numbers_of_rows_have_one_type_or_are_refused_by_name(data, kind, size, shape, by_lists):
+    values = data.draw(st.lists(st.lists(NUMBERS[kind], min_size=2, max_size=2), min_size=1, max_size=9))
+    values = [value[0] if shape == () else value if shape == (2,) else [value] for value in values]
+    dataset = {"a": values} if by_lists else [{"a": value} for value in values]
+    with np.errstate(over="ignore"):
+        exact = [np.array(value, float) for value in values]
+        bad = [
+            np.isinf(x.astype("f4")) & np.isfinite(x) if kind == "f" else (x < -(2**31)) | (x >= 2**31) for x in exact
+        ]
+    bad, place = [bool(some.any()) for some in bad], 0
+    reader = readers.Map(dataset=dataset, outputs=["a"])
+    while place < len(values):
+        some = slice(place, place + size)
+        if any(bad[some]):
+            with pytest.raises(DataError) as caught:
+                reader(size)
+            assert [failure.index for failure in caught.value.failures] == np.flatnonzero(bad[some]).tolist()
+            told = "infinite as float32" if kind == "f" else "beyond int32"
+            assert told in str(caught.value)
+            assert ("scalar_labels=True" in str(caught.value)) is (kind == "i" and shape == ())
+            return
+        (batch,) = reader(size)
+        assert (batch.dtype, batch.shape) == ("float32" if kind == "f" else "int32", [shape] * len(batch))
+        np.testing.assert_array_equal(batch.numpy(), np.array(values[some], batch.numpy().dtype))
+        place += size
+
+
+@given(st.lists(NUMBERS["i"] | st.just(2**63), min_size=1, max_size=9), st.integers(1, 5))
+def test_labels_are_int64_in_every_batch(values, size):
+    reader = readers.Map(dataset=values, scalar_labels=True)
+    for place in range(0, len(values), size):
+        some = values[place : place + size]
+        if 2**63 in some:
+            with pytest.raises(DataError, match="has 9223372036854775808, which is beyond int64"):
+                reader(size)
+            return
+        assert (batch := reader(size)[0]).dtype == "int64"
+        assert batch.tolist() == some
+
+
+def test_integers_among_floats_are_checked_alike():
+    assert readers.Map(dataset=[1, 2.5, True])(3)[0].tolist() == [1, 2.5, 1]
+    for value, told in ((2**40, "beyond int32"), (1e39, "infinite")):
+        with pytest.raises(DataError, match=rf"1 of 2 samples.*\n  sample 1 \(row 1\).*{told}"):
+            readers.Map(dataset=[1 if value == 1e39 else 1.5, value])(2)
+    reader = readers.Map(dataset=[1.5, 1e39, 2.5], on_error="skip")
+    assert reader(3)[0].tolist() == [1.5, 2.5]
+    assert [failure.index for failure in reader.skipped] == [1]
+
+
+def of_declared_columns(folder, kind):
+    """Rows of which the data set declares the types, and the names of these."""
+    pyarrow = pytest.importorskip("pyarrow")
+    names = ["float64", "float32", "int64", "int16", "uint64", "bool"]
+    values = {"float64": 0.1, "float32": 0.1, "int64": 2**40, "int16": -3, "uint64": 2**63, "bool": True}
+    types = {name: getattr(pyarrow, {"bool": "bool_"}.get(name, name))() for name in names}
+    columns = {name: pyarrow.array([values[name]] * 5, types[name]) for name in names}
+    lists = {
+        f"{name}s": pyarrow.array(
+            [[[values[name]]], [[]]] * 2 + [[[values[name]]]], pyarrow.list_(pyarrow.list_(types[name]))
+        )
+        for name in names
+    }
+    structs = {"of": pyarrow.StructArray.from_arrays(list(columns.values()), names)}
+    table = pyarrow.table({**columns, **lists, **structs})
+    if kind == "lance":
+        table = pytest.importorskip("lance").write_dataset(table, folder / "typed.lance")
+    elif kind == "datasets":
+        pytest.importorskip("datasets")
+        import datasets
+
+        table = datasets.Dataset(table)
+    return table, names, values
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("kind", ["pyarrow", "lance", "datasets"])
+def test_declared_columns_keep_their_types(kind, on_error, tmp_path):
+    dataset, names, values = of_declared_columns(tmp_path, kind)
+    for paths in (names, [f"of.{name}" for name in names]):
+        for batch in readers.Map(dataset=dataset, outputs=paths, on_error=on_error).next_epoch(2):
+            assert [np.dtype(str(column.numpy().dtype)).name for column in batch] == names
+            for name, column in zip(names, batch, strict=True):
+                assert column.tolist() == [np.array(values[name], name).item()] * len(column)
+    for batch in readers.Map(dataset=dataset, outputs=[f"{name}s" for name in names], on_error=on_error).next_epoch(2):
+        assert [column.samples[0].dtype.name for column in batch] == names
+        assert [column.ndim for column in batch] == [2] * len(names)
+    (labels, big) = readers.Map(dataset=dataset, outputs=["int16", "uint64"], scalar_labels=True)(2)
+    assert (labels.dtype, big.dtype) == ("int64", "uint64")
+
+
+def test_declared_types_are_not_those_of_formats_and_functions(tmp_path):
+    dataset, *_ = of_declared_columns(tmp_path, "datasets")
+    (halved,) = readers.Map(dataset=dataset, outputs=[lambda row: row["int16"] / 2])(2)
+    assert (halved.dtype, halved.tolist()) == ("float32", [-1.5, -1.5])
+    changed = dataset.with_transform(lambda rows: {"int16": [value / 2 for value in rows["int16"]]})
+    (halved,) = readers.Map(dataset=changed, outputs=["int16"])(2)
+    assert (halved.dtype, halved.tolist()) == ("float32", [-1.5, -1.5])
+    (array,) = readers.Map(dataset=dataset.with_format("numpy"), outputs=["int16"])(2)
+    assert array.tolist() == [-3, -3]
+
+
+def test_missing_numbers_of_declared_columns_are_named():
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"a": pyarrow.array([1.5, None], pyarrow.float64())})
+    with pytest.raises(DataError, match="1 of 2 samples") as caught:
+        readers.Map(dataset=table, outputs=["a"])(2)
+    assert [failure.index for failure in caught.value.failures] == [1]
 
 
 def test_broken_labels_are_skipped_and_none_is_left():
@@ -302,6 +417,19 @@ def test_other_rows_are_another_data_set():
         readers.Map(dataset=np.ones((5, 2)), fingerprint="contents").set_state(contents)
 
 
+def test_digests_of_contents_are_those_of_the_first_version():
+    rows = [{"a": 0.1 * i, "b": [i, 2**33], "c": [[0.5, 1e300]], "d": b"x", "e": "ü", "f": True, "g": 2**40,
+             "h": np.float64(3)} for i in range(4)]  # fmt: skip
+    state = readers.Map(dataset=rows, outputs=list("abcdefgh"), fingerprint="contents").get_state()
+    assert state["contents"] == "b6945855c5a72b51320b992331565a70"
+
+
+def test_no_numbers_are_of_one_type_too():
+    for value in ([], (), range(0)):
+        (batch,) = readers.Map(dataset=[{"a": value}], outputs=["a"])(1)
+        assert (batch.shape, batch.dtype) == ([(0,)], "int32" if isinstance(value, range) else "float32")
+
+
 def test_a_fingerprint_of_hugging_face_tells_data_sets_apart(tmp_path):
     dataset, outputs = of_hugging_face(tmp_path)
     state = readers.Map(dataset=dataset, outputs=outputs).get_state()
@@ -362,7 +490,7 @@ def test_columns_of_hugging_face_are_as_its_rows(form):
     if form == "torch":
         pytest.importorskip("torch")
     table = {"a.b": [b"%d" % i for i in range(9)], "a": [{"c": i, "d": [i, i]} for i in range(9)],
-             "n": [2**31 + i for i in range(9)], "x": [[0.5 * i] * (i % 2 + 1) for i in range(9)]}  # fmt: skip
+             "n": [2**30 + i for i in range(9)], "x": [[0.5 * i] * (i % 2 + 1) for i in range(9)]}  # fmt: skip
     dataset = datasets.Dataset.from_dict(table)
     if form == "a transform":
         dataset.set_transform(lambda batch: batch | {"more": [row["c"] for row in batch["a"]]})
@@ -373,8 +501,10 @@ def test_columns_of_hugging_face_are_as_its_rows(form):
         ours = readers.Map(dataset=dataset, outputs=parts, random_shuffle=True)
         plain = readers.Map(dataset=[dataset[i] for i in range(9)], outputs=parts, random_shuffle=True)
         for _ in range(3):
-            for mine, theirs in zip(ours(4), plain(4), strict=True):
-                assert (mine.dtype, mine.origin.names) == (theirs.dtype, theirs.origin.names)
+            for part, mine, theirs in zip(parts, ours(4), plain(4), strict=True):
+                assert mine.origin.names == theirs.origin.names
+                if form is None and part in outputs[1:] + ["x"]:  # in the type of its column
+                    theirs = cast(theirs, dtype="float64" if part == "x" else "int64")
                 for one, other in zip(mine, theirs, strict=True):
                     np.testing.assert_array_equal(one.numpy(), other.numpy(), strict=True)
     if form == "a transform":

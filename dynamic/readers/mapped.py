@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar, Unpack
 
 import numpy
 
-from dynamic._arrays.array import Array
+from dynamic._arrays.array import Array, from_numbers, only_numbers
 from dynamic._base.origin import Origin, sample_ids
 from dynamic.data import Batch, as_batch, as_tensor
 from dynamic.errors import ArgumentError, DataError, DynamicError, Failure, shown
@@ -29,9 +30,16 @@ __all__ = ["Map"]
 
 Output: TypeAlias = "str | int | Callable[[Any], Any]"
 Row: TypeAlias = Any
+Type: TypeAlias = "numpy.dtype[Any] | None"  # that a data set declares for the numbers of an output
+Types: TypeAlias = "Sequence[Type] | None"  # of all outputs; None where none is declared
 X = TypeVar("X")
 _AT_ONCE = 1024  # rows of which a column is read
-_FIXED = frozenset((bytes, int, float, bool))  # types of values that never change
+_NUMBERS = frozenset((int, float, bool))
+_FIXED = _NUMBERS | {bytes}  # types of values that never change
+_LISTS = (list, tuple, range)
+#: Types of columns by the words of pyarrow.
+_COLUMNS = {"double": "float64", "float": "float32", "halffloat": "float16", "bool": "bool"}
+_COLUMNS |= {name: name for name in (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
 _SHAPE = operator.attrgetter("shape", "dtype")
 #: Constants of SplitMix64 (Steele, Lea and Flood, 2014), a bijection of 64 bits: no two rows have one id.
 _STEP, _FIRST, _SECOND = (numpy.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
@@ -56,7 +64,9 @@ class Map(Stored["_Rows", Batches]):
         dataset: The data set. Worker processes that are not forked get it by pickle.
         outputs: An output, or several: each is a path into a row, such as ``"label"``, ``"image.bytes"`` or ``0``, or a
             function of a row. By default a row is one output, and one that is a tuple or a list is as many as it has
-            parts. Bytes and strings become bytes, uint8 of one dimension; other values as `as_tensor` has them.
+            parts. Bytes and strings become bytes, uint8 of one dimension; arrays keep their type. Numbers have the type
+            of their column where the data set declares it, as Hugging Face, pyarrow and Lance do. Others, of Python
+            lists and functions, are float32 and int32: a row with a number beyond these is an error.
         key: The part of a row that names it: a path or a function, as for `outputs`. Keys are strings, bytes or
             integers. All rows are asked for it when the samples are listed; a column alone is read where the data set
             has columns.
@@ -110,7 +120,9 @@ class Map(Stored["_Rows", Batches]):
         if not indices:  # all were skipped
             return tuple(Batch([], origin=origin, dtype=kind.dtype, ndim=kind.ndim) for kind in kinds or ())
         try:
-            columns = source.columns(self._outputs, indices) or _columns(self._outputs, source.rows(indices))
+            types, wide = self._listing.types, self._scalar_labels
+            columns = source.columns(self._outputs, indices, types, wide=wide)
+            columns = columns or _columns(self._outputs, source.rows(indices), types, wide=wide)
             columns = [self._wide(column, 1) for column in columns]
             if kinds is not None:
                 _check_alike([column[0] for column in columns], kinds)
@@ -145,7 +157,7 @@ class Map(Stored["_Rows", Batches]):
 
     def _arrays(self, number: int) -> list[Array]:
         """The outputs of a row."""
-        return [self._wide(array, 0) for array in self._listing.arrays(number)]
+        return [self._wide(array, 0) for array in self._listing.arrays(number, wide=self._scalar_labels)]
 
     def _wide(self, values: Any, ndim: int) -> Any:
         """Integers as `scalar_labels` has them, where they are an array of so many dimensions; others as they are."""
@@ -204,7 +216,7 @@ def _values(outputs: Sequence[Output] | None, row: Row) -> Sequence[Any]:
     return row if isinstance(row, (tuple, list)) else [row]
 
 
-def _columns(outputs: Sequence[Output] | None, rows: Iterable[Row]) -> list[Any]:
+def _columns(outputs: Sequence[Output] | None, rows: Iterable[Row], types: Types, *, wide: bool) -> list[Any]:
     """The outputs of rows as storage of Batches, in memory that is not the data set's: it may use that again."""
     found, ndarray = [], numpy.ndarray
     for row in rows:
@@ -214,24 +226,73 @@ def _columns(outputs: Sequence[Output] | None, rows: Iterable[Row]) -> list[Any]
                 value if (kind := value.__class__) in _FIXED else value.copy() if kind is ndarray else _owned(value)
                 for value in values
             ]
+            if types is None
+            else [_owned(value, to) for value, to in zip(values, types, strict=True)]
         )
-    return [_column(column) for column in zip(*found, strict=True)]
+    columns = zip(*found, strict=True)
+    return [_column(column, to, wide=wide) for column, to in zip(columns, _each(types), strict=False)]
 
 
-def _column(values: Sequence[Any]) -> Any:
+def _column(values: Sequence[Any], to: Type, *, wide: bool) -> Any:
     first = values[0]
     if first.__class__ is bytes:
         return [numpy.frombuffer(value, numpy.uint8) for value in values]
     kinds = set(map(type, values))
     if kinds == {numpy.ndarray} and len(set(map(_SHAPE, values))) == 1:
         return numpy.concatenate(values).reshape(len(values), *first.shape) if first.ndim else numpy.stack(values)
-    if kinds == {int} and min(values) >= -(2**31) and max(values) < 2**31:
+    if kinds == {int} and to is None and min(values) >= -(2**31) and max(values) < 2**31:
         return numpy.array(values, numpy.int32)
+    if kinds <= _NUMBERS:
+        for value in values if to is None and len(kinds) > 1 else ():
+            _as_numbers(value, to, wide=wide)  # an integer among floats is refused as it is elsewhere
+        return _as_numbers(values, to, wide=wide)
     batch = as_batch(values, device="cpu")
     return batch.samples if batch.whole is None else batch.whole
 
 
-def _owned(value: Any) -> Any:
+def _each(types: Types) -> Iterable[Type]:
+    """The declared type of each output."""
+    return itertools.repeat(None) if types is None else types
+
+
+def _as_numbers(value: Any, to: Type, *, wide: bool = False) -> Array:
+    """A number of Python, or nested lists of these, as an array.
+
+    Args:
+        value: The number or numbers.
+        to: The type that is declared; without one it is bool, int32 or float32, whatever other rows have.
+        wide: Whether integers may be int64.
+
+    Raises:
+        Unusable: A number is beyond the type.
+    """
+    array = from_numbers(value, narrow=False)
+    if to is not None:
+        return array.astype(to)
+    if array.dtype.kind == "b":
+        return array
+    if array.dtype.kind == "f":
+        with numpy.errstate(over="ignore"):
+            narrow: Array = array.astype(numpy.float32)
+        beyond = numpy.isinf(narrow)
+        if beyond.any() and (beyond := beyond & numpy.isfinite(array)).any():
+            got = float(array[beyond][0])
+            raise Unusable(f"has {got!r}, which is infinite as float32; give it as numpy.float64")
+        return narrow
+    least, most = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    if least >= -(2**31) and most < 2**31:
+        return array.astype(numpy.int32)
+    if wide and most < 2**63:
+        return array.astype(numpy.int64)
+    got = most if most >= 2**31 else least
+    kind = "int64" if wide else "int32"
+    advice = "give it as numpy.uint64" if wide else "give it as a NumPy array of int64"
+    if not wide and not array.ndim:
+        advice = "pass scalar_labels=True, by which all integers without dimensions are int64"
+    raise Unusable(f"has {got}, which is beyond {kind}; {advice}")
+
+
+def _owned(value: Any, to: Type = None) -> Any:
     """A value that stays as it is."""
     kind = value.__class__
     if kind is numpy.ndarray:
@@ -240,12 +301,38 @@ def _owned(value: Any) -> Any:
         return value
     if isinstance(value, (str, bytes, bytearray, memoryview)):
         return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
+    if isinstance(value, _LISTS) and only_numbers(value):
+        return _as_numbers(value, to)
     return as_tensor(value, device="cpu").array.copy()
 
 
-def _array(value: Any) -> Array:
+def _array(value: Any, to: Type, *, wide: bool) -> Array:
+    owned = _owned(value, to)
+    if isinstance(owned, bytes):
+        return numpy.frombuffer(owned, numpy.uint8)
+    return _as_numbers(owned, to, wide=wide) if owned.__class__ in _NUMBERS else as_tensor(owned).array
+
+
+def _contents(value: Any) -> Array:
+    """A value as digests of contents have it since the first version."""
+    if isinstance(value, _LISTS):
+        return as_tensor(value, device="cpu").array
     owned = _owned(value)
     return numpy.frombuffer(owned, numpy.uint8) if isinstance(owned, bytes) else as_tensor(owned).array
+
+
+def _declared(schema: Any, part: Output) -> Type:
+    """The type of the numbers in a part of rows, by the schema of pyarrow; None where there are none."""
+    if not isinstance(part, str):
+        return None
+    name, *rest = [part] if part in schema.names else part.split(".")
+    kind: Any = schema.field(name).type if name in schema.names else None
+    for step in rest:
+        place = kind.get_field_index(step) if hasattr(kind, "get_field_index") else -1
+        kind = kind.field(place).type if place >= 0 else getattr(kind, "value_type", None)
+    while (inner := getattr(kind, "storage_type", None) or getattr(kind, "value_type", None)) is not None:
+        kind = inner
+    return numpy.dtype(_COLUMNS[str(kind)]) if str(kind) in _COLUMNS else None
 
 
 def _check_alike(arrays: Sequence[Array], kinds: Sequence[_Kind]) -> None:
@@ -350,8 +437,20 @@ class _Source:
         """The values of a column in some rows."""
         return self.dataset.select_columns([name])[numbers][name]
 
-    def columns(self, outputs: Sequence[Output] | None, indices: list[int]) -> list[Any] | None:  # noqa: ARG002
+    def columns(
+        self,
+        outputs: Sequence[Output] | None,  # noqa: ARG002
+        indices: list[int],  # noqa: ARG002
+        types: Types,  # noqa: ARG002
+        *,
+        wide: bool,  # noqa: ARG002
+    ) -> list[Any] | None:
         """The outputs of rows as `_columns` gives them, where the data set has these by columns; else None."""
+        return None
+
+    @property
+    def schema(self) -> Any:
+        """The schema of pyarrow by which the numbers of Python in rows have types; None where there is none."""
         return None
 
     def column(self, part: Output) -> Any:
@@ -363,23 +462,37 @@ class _Source:
 class _HuggingFace(_Source):
     """A data set of Hugging Face: a list of numbers asks it for columns of rows."""
 
-    def columns(self, outputs: Sequence[Output] | None, indices: list[int]) -> list[Any] | None:
+    @property
+    def schema(self) -> Any:
+        """As of others: that of the features, unless a format or a transform gives other values."""
+        plain = (getattr(self.dataset, "format", None) or {"type": ""})["type"] is None
+        return getattr(getattr(self.dataset, "features", None), "arrow_schema", None) if plain else None
+
+    def columns(
+        self, outputs: Sequence[Output] | None, indices: list[int], types: Types, *, wide: bool
+    ) -> list[Any] | None:
         """As of others."""
         names, parts = self.dataset.column_names, outputs or ()
         paths = [(part, "") if part in names else part.partition(".")[::2] for part in parts if isinstance(part, str)]
         if not paths or len(paths) < len(parts) or not all(name in names for name, _ in paths):
             return None
         rows, found = self.dataset[indices], []
-        for name, rest in paths:
+        for (name, rest), to in zip(paths, _each(types), strict=False):
             values = [_taken(value, rest) for value in rows[name]] if rest else rows[name]
             if len(values) != len(indices):
                 raise Unusable(f"{len(values)} rows came, where {len(indices)} were asked for")
-            found.append(_column([value if value.__class__ in _FIXED else _owned(value) for value in values]))
+            owned = [value if value.__class__ in _FIXED else _owned(value, to) for value in values]
+            found.append(_column(owned, to, wide=wide))
         return found
 
 
 class _Table(_Source):
     """A table of pyarrow or Lance, whose rows are mappings."""
+
+    @property
+    def schema(self) -> Any:
+        """As of others."""
+        return self.dataset.schema
 
     def __len__(self) -> int:
         return int(self.dataset.count_rows() if hasattr(self.dataset, "count_rows") else self.dataset.num_rows)
@@ -544,15 +657,26 @@ class _Rows(Listing):
         for i in self.rows.tolist():
             with contextlib.suppress(Unusable):  # the row is named when it is read
                 found = hashlib.blake2b(digest_size=16)
-                for array in self.arrays(i):
+                for array in _twice(lambda i=i: list(map(_contents, _values(self.outputs, self.dataset.row(i))))):
                     found.update(f"{array.dtype.str}{array.shape}".encode())
                     found.update(numpy.ascontiguousarray(array).data)
                 digests[i] = numpy.frombuffer(found.digest(), numpy.uint8)
         return digests
 
-    def arrays(self, index: int) -> list[Array]:
+    @_Once
+    def types(self) -> Types:
+        """The declared type of the numbers of each output."""
+        schema = self.dataset.schema
+        return None if schema is None or self.outputs is None else [_declared(schema, part) for part in self.outputs]
+
+    def arrays(self, index: int, *, wide: bool) -> list[Array]:
         """The outputs of a row."""
-        return _twice(lambda: [_array(value) for value in _values(self.outputs, self.dataset.row(index))])
+
+        def made() -> list[Array]:
+            values = _values(self.outputs, self.dataset.row(index))
+            return [_array(value, to, wide=wide) for value, to in zip(values, _each(self.types), strict=False)]
+
+        return _twice(made)
 
     def sizes_of(self, indices: Any) -> Any:
         """For each sample without a key the fingerprint of the data set, as a number; else 0."""
