@@ -279,7 +279,7 @@ def _as_numbers(value: Any, to: Type, *, wide: bool = False) -> Array:
             got = float(array[beyond][0])
             raise Unusable(f"has {got!r}, which is infinite as float32; give it as numpy.float64")
         return narrow
-    least, most = (int(array.min()), int(array.max())) if array.size else (0, 0)
+    least, most = int(array.min()), int(array.max())  # one without elements is of floats
     if least >= -(2**31) and most < 2**31:
         return array.astype(numpy.int32)
     if wide and most < 2**63:
