@@ -186,6 +186,15 @@ def test_dalis_own_constants_are_understood(tmp_path):
     run(f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{CONSTANTS}", tmp_path, python=python)
 
 
+def test_runs_after_the_end_of_a_source_are_dalis(tmp_path):
+    job = ROOT / "tests" / "ending_job.py"
+    ours = run(job.read_text(), tmp_path)
+    assert len(ours.splitlines()) == 15
+    text, exchanged = for_dali(job)
+    assert len(exchanged) == 1
+    assert run(text, tmp_path, python=dalis_python()) == ours
+
+
 OBJECTS = """
 import numpy
 import dynamic as ndd

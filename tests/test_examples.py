@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import random
@@ -450,6 +451,12 @@ def test_the_page_on_migrating_runs_and_names_what_is_here(tmp_path, monkeypatch
     assert len(found) > 40
     adapters = {"pytorch.Loader", "tensorflow.Dataset"}  # which import torch and tensorflow
     assert [name for name in sorted(found - adapters) if attrgetter(name)(ndd) is None] == []
+    imports = re.findall(r"`((?:import|from) dynamic[^`]+)`", page)
+    assert len(imports) > 10
+    torch = importlib.util.find_spec("torch") is not None
+    for line in imports:
+        if torch or "pytorch" not in line:
+            exec(line, {})
     pytest.importorskip("torch", reason="torch is not installed")
     exec(pipeline, names)
     batches = [batch[0] for batch in names["train_loader"]]
