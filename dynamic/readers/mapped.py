@@ -30,16 +30,15 @@ __all__ = ["Map"]
 
 Output: TypeAlias = "str | int | Callable[[Any], Any]"
 Row: TypeAlias = Any
-Type: TypeAlias = "numpy.dtype[Any] | None"  # that a data set declares for the numbers of an output
+Type: TypeAlias = "numpy.dtype[Any] | None"  # that a data set declares for the floats of an output
 Types: TypeAlias = "Sequence[Type] | None"  # of all outputs; None where none is declared
 X = TypeVar("X")
 _AT_ONCE = 1024  # rows of which a column is read
 _NUMBERS = frozenset((int, float, bool))
 _FIXED = _NUMBERS | {bytes}  # types of values that never change
 _LISTS = (list, tuple, range)
-#: Types of columns by the words of pyarrow.
-_COLUMNS = {"double": "float64", "float": "float32", "halffloat": "float16", "bool": "bool"}
-_COLUMNS |= {name: name for name in (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
+#: Types of columns of floats by the words of pyarrow. Integers are as everywhere: JAX takes none of 64 bits.
+_COLUMNS = {"double": "float64", "float": "float32", "halffloat": "float16"}
 _SHAPE = operator.attrgetter("shape", "dtype")
 #: Constants of SplitMix64 (Steele, Lea and Flood, 2014), a bijection of 64 bits: no two rows have one id.
 _STEP, _FIRST, _SECOND = (numpy.uint64(n) for n in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
@@ -64,9 +63,9 @@ class Map(Stored["_Rows", Batches]):
         dataset: The data set. Worker processes that are not forked get it by pickle.
         outputs: An output, or several: each is a path into a row, such as ``"label"``, ``"image.bytes"`` or ``0``, or a
             function of a row. By default a row is one output, and one that is a tuple or a list is as many as it has
-            parts. Bytes and strings become bytes, uint8 of one dimension; arrays keep their type. Numbers have the type
+            parts. Bytes and strings become bytes, uint8 of one dimension; arrays keep their type. Floats have the type
             of their column where the data set declares it, as Hugging Face, pyarrow and Lance do. Others, of Python
-            lists and functions, are float32 and int32: a row with a number beyond these is an error.
+            lists and functions, are float32, and integers int32: a row with a number beyond these is an error.
         key: The part of a row that names it: a path or a function, as for `outputs`. Keys are strings, bytes or
             integers. All rows are asked for it when the samples are listed; a column alone is read where the data set
             has columns.
@@ -322,7 +321,7 @@ def _contents(value: Any) -> Array:
 
 
 def _declared(schema: Any, part: Output) -> Type:
-    """The type of the numbers in a part of rows, by the schema of pyarrow; None where there are none."""
+    """The type of the floats in a part of rows, by the schema of pyarrow; None where there are none."""
     if not isinstance(part, str):
         return None
     name, *rest = [part] if part in schema.names else part.split(".")
@@ -450,7 +449,7 @@ class _Source:
 
     @property
     def schema(self) -> Any:
-        """The schema of pyarrow by which the numbers of Python in rows have types; None where there is none."""
+        """The schema of pyarrow by which the floats of Python in rows have types; None where there is none."""
         return None
 
     def column(self, part: Output) -> Any:
@@ -665,7 +664,7 @@ class _Rows(Listing):
 
     @_Once
     def types(self) -> Types:
-        """The declared type of the numbers of each output."""
+        """The declared type of the floats of each output."""
         schema = self.dataset.schema
         return None if schema is None or self.outputs is None else [_declared(schema, part) for part in self.outputs]
 
