@@ -19,6 +19,9 @@ Warnings are UserWarnings:
 
 An error of an argument reads ``operator(): argument 'name' must be <expected>; got <type> <value>. <advice>``; that of
 a name ``operator() has no argument 'name'. <advice>``.
+
+Each class can be made of its message alone, and its attributes are then empty: PyTorch raises an error of a loader's
+worker so, with the worker's traceback as the message.
 """
 
 from __future__ import annotations
@@ -66,14 +69,18 @@ class ArgumentError(DynamicError, TypeError, ValueError):
         hint: A sentence with advice, or "".
     """
 
-    def __init__(self, operator: str, argument: str, expected: str, got: str, hint: str = "") -> None:
-        self.operator, self.argument, self.expected, self.got, self.hint = operator, argument, expected, got, hint
+    def __init__(self, operator: str, argument: str = "", expected: str = "", got: str = "", hint: str = "") -> None:
+        self.operator = operator if expected else ""  # else it is the message
+        self.argument, self.expected, self.got, self.hint = argument, expected, got, hint
+        if not expected:
+            super().__init__(operator)
+            return
         wrong = f"(): argument {argument!r} must be {expected}; got {got}" if got else f"() {expected}"
         text = f"{operator}{wrong}."
         super().__init__(f"{text} {hint}" if hint else text)
 
     def __reduce__(self) -> tuple[type[ArgumentError], tuple[str, ...]]:
-        return type(self), (self.operator, self.argument, self.expected, self.got, self.hint)
+        return type(self), (self.operator or str(self), self.argument, self.expected, self.got, self.hint)
 
     @classmethod
     def unknown(cls, operator: str, name: str, known: Iterable[str], kind: str = "argument") -> ArgumentError:
@@ -164,11 +171,17 @@ class Failure:
 class DataError(DynamicError, ValueError, RuntimeError):
     """Samples that cannot be read or listed; `failures` lists every failing one of the batch, and the message ten.
 
+    One that a worker of PyTorch's loaders has raised has no `failures`: PyTorch hands on its message alone.
+
     DALI raises a RuntimeError for them.
     """
 
-    def __init__(self, operator: str, failures: Sequence[Failure], total: int = 1) -> None:
-        self.operator, self.failures, self.total = operator, tuple(failures), total
+    def __init__(self, operator: str, failures: Sequence[Failure] | None = None, total: int = 1) -> None:
+        self.operator, self.total = ("", 0) if failures is None else (operator, total)
+        self.failures = tuple(failures or ())
+        if failures is None:
+            super().__init__(operator)  # which is the message
+            return
         failed = f"{len(self.failures)} of {total} samples cannot be read" if total else "the samples cannot be listed"
         lines = [f"{operator}(): {failed}."]
         lines += [f"  {failure}" for failure in self.failures[:10]]
@@ -176,8 +189,8 @@ class DataError(DynamicError, ValueError, RuntimeError):
             lines.append(f"  ... and {len(self.failures) - 10} more")
         super().__init__("\n".join(lines))
 
-    def __reduce__(self) -> tuple[type[DataError], tuple[str, tuple[Failure, ...], int]]:
-        return type(self), (self.operator, self.failures, self.total)
+    def __reduce__(self) -> tuple[type[DataError], tuple[str] | tuple[str, tuple[Failure, ...], int]]:
+        return type(self), (self.operator, self.failures, self.total) if self.operator else (str(self),)
 
 
 class DecodeError(DataError):
@@ -211,7 +224,7 @@ class StateMismatch(StateError):
         differences: The differences, one by one: ``"seed: 1 in the state, 2 here"``.
     """
 
-    def __init__(self, text: str, differences: Sequence[str]) -> None:
+    def __init__(self, text: str, differences: Sequence[str] = ()) -> None:
         self.differences = tuple(differences)
         super().__init__(text)
 

@@ -151,6 +151,13 @@ def test_a_step_and_an_error_at_its_batch(folder):
     mended = Loader(reader_of(folder))
     mended.load_state_dict(made.state_dict())
     assert listed(mended) == whole[bad:]
+    assert made.epoch == 1
+    made.load_state_dict(made.state_dict())
+    with pytest.raises(RuntimeError, match="a bad sample"):
+        list(made)
+    assert made.epoch == 1  # as after one at another batch
+    with pytest.raises(ArgumentError, match="got one that returned 1 output. Return a dict"):
+        list(Loader(reader_of(folder), lambda data, _: data))
 
 
 def test_a_loop_that_is_left_leaves_no_thread(folder):

@@ -99,6 +99,17 @@ def test_errors_pickle_whole():
         assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
+@pytest.mark.parametrize("name", sorted({*errors.__all__} - {"Failure"}))
+def test_errors_are_made_of_their_message_alone(name):
+    """As by PyTorch, of an error in a worker."""
+    import pickle
+
+    error = getattr(errors, name)("It is\n gone.")
+    for each in (error, pickle.loads(pickle.dumps(error))):
+        assert (type(each), str(each), vars(each)) == (getattr(errors, name), "It is\n gone.", vars(error))
+        assert not any(vars(each).values())
+
+
 def test_a_broken_repr_does_not_hide_an_error():
     class Broken:
         def __repr__(self):

@@ -18,6 +18,7 @@ import sys
 import time
 from pathlib import Path
 
+import installed
 import numpy as np
 import pytest
 from counting import COUNT, FILES, NAMES, laid_out, numbers, reader_of
@@ -819,7 +820,15 @@ def test_outputs_are_transformed_in_the_worker(folder):
 
 def test_what_a_transform_gives_that_is_no_batch_is_named(folder):
     for transform, told in [
-        (5, "a function of Batches; got int 5"), (lambda *_: 5, "output 0 is a Batch; got int 5"),
+        (5, "a function of Batches; got int 5"), (lambda *_: 5, "output 0 is a Batch; got int 5. A NumPy array with"),
+        (lambda *_: None, r"that returns its outputs; got one that returned None\. Does it end without a return\?"),
+        (lambda data, _: {"x": None}, "'x' is a Batch; got None. A NumPy array with one entry for each of the 3 samp"),
+        (lambda data, _: data, "'label', 'draw'; got one that returned 1 output. Return a dict .*, or pass output_"),
+        (lambda data, _: [data] * 2, "'data', 'label', 'draw'; got one that returned 2 outputs. Return a dict with"),
+        (lambda *_: (), "got one that returned 0 outputs"), (lambda *_: {}, r"dict has .* as keys; got the keys \[\]"),
+        (lambda data, _: {0: data}, r"'step' must be a function whose dict has .* as keys; got the keys \[0\]"),
+        (lambda data, _: {"x": np.array(data.origin.names)}, "ndarray of shape .* and dtype <U2. Text is no output"),
+        (lambda data, _: {"x": "abc"}, "got str 'abc'. Text is no output"),
         (lambda data, _: (data, data.numpy()[:2]), r"output 1 is a Batch; got ndarray of shape \(2, 1\)"),
         (lambda data, _: {"x": data.torch()}, r"'x' is a Batch; got Tensor of shape \(3, 1\)"),
         (lambda data, _: {"x": data.origin.names}, r"got list of 3 str\. Text is no output: return jpegs\.origin\.ids"),
@@ -835,9 +844,21 @@ def test_outputs_of_unequal_numbers_of_samples_are_refused(folder, left, where):
         outputs = [output[:left] if place == where else output for place, output in enumerate(outputs)]
         return dict(zip("xy", outputs, strict=True))
 
+    def arrays(*outputs):
+        return {**step(*outputs), "id": outputs[0].origin.ids}
+
     numbers = [left if place == where else 3 for place in range(2)]
-    with pytest.raises(ArgumentError, match=rf"{numbers[0]} of 'x', {numbers[1]} of 'y'\. Leave the same samples out"):
-        next(iter(Dataset(reader_of(folder), step=step, batch_size=3)))
+    for made in (step, arrays):
+        with pytest.raises(
+            ArgumentError, match=rf"{numbers[0]} of 'x', {numbers[1]} of 'y'\. Leave the same samples out"
+        ):
+            next(iter(Dataset(reader_of(folder), step=made, batch_size=3)))
+    with pytest.raises(ArgumentError, match=rf"{left} of 'x', 3 of 'id'\. Leave the same samples out"):
+        next(
+            iter(
+                Dataset(reader_of(folder), step=lambda data, _: {"x": data[:left], "id": data.origin.ids}, batch_size=3)
+            )
+        )
     fewer = Dataset(reader_of(folder), step=lambda *outputs: tuple(output[:left] for output in outputs), batch_size=3)
     assert [len(value) for value in next(iter(fewer)).values()] == [left, left]
 
@@ -1329,6 +1350,74 @@ def test_an_error_comes_at_its_batch(folder, workers, persistent):
     mended = Loader(reader_of(folder))
     mended.load_state_dict(made.state_dict())
     assert listed(mended) == expected[bad:]
+
+
+def unreadable(data, labels):
+    if 7 in data.numpy():
+        raise ndd.errors.TruncatedImage("decoders.image", [ndd.errors.Failure(2, "it ends", "JPEG", "a.jpg")], 4)
+    if 11 in data.numpy():
+        raise ArgumentError("crop", "size", "a number", "None")
+    return data, labels
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_errors_of_workers_have_their_class_and_the_next_loop_is_the_next_epoch(folder, workers):
+    epochs = [listed(epoch) for epoch in itertools.repeat(Loader(reader_of(folder)), 4)]
+    made = Loader(reader_of(folder), unreadable, num_workers=workers)
+    gc.disable()
+    try:
+        for number, epoch in enumerate(epochs):
+            assert made.epoch == number
+            bad = next(n for n, batch in enumerate(epoch) if [7] in batch["data"] or [11] in batch["data"])
+            found = []
+            kind = ndd.DataError if [7] in epoch[bad]["data"] else ArgumentError
+            with pytest.raises(kind) as caught:
+                for batch in made:
+                    found.append(batch)
+            assert listed(found) == epoch[:bad]
+            assert multiprocessing.active_children() == []
+            mended = Loader(reader_of(folder))
+            mended.load_state_dict(made.state_dict())
+            assert listed(mended) == epoch[bad:]
+            if kind is ndd.DataError:
+                assert type(caught.value) is ndd.errors.TruncatedImage
+                assert "sample 2 (a.jpg): JPEG: it ends" in str(caught.value)
+                assert len(caught.value.failures) == (not workers)
+            assert ("Traceback" in str(caught.value)) == (workers > 0)
+    finally:
+        gc.enable()
+    state = made.state_dict()
+    for _ in range(2):  # the batch comes again
+        made.load_state_dict(state)
+        with pytest.raises(kind):
+            list(made)
+        assert made.state_dict() == state
+
+
+def test_the_example_of_the_page_on_damaged_data(tmp_path, monkeypatch, capfd):
+    page = (Path(__file__).parent.parent / "docs" / "damaged.md").read_text()
+    (code,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "from dynamic.pytorch" in block]
+    monkeypatch.chdir(tmp_path)
+    labels: list[int] = []
+    installed.make_photos(tmp_path / "photos")
+    photos = sorted((tmp_path / "photos").rglob("*.jpg"))
+    photos[5].write_bytes(photos[5].read_bytes()[:300])
+    names = {"train": lambda data, label: labels.extend(label.ravel().tolist())}
+    exec(compile(code, "docs/damaged.md", "exec"), names)
+    classes = sorted(path.name for path in (tmp_path / "photos").iterdir())
+    expected = [classes.index(path.parent.name) for path in photos if path != photos[5]]
+    assert sorted(labels) == sorted(expected)
+    assert photos[5].name in capfd.readouterr().out
+
+
+def test_a_data_set_whose_first_batch_fails_is_at_its_place(folder):
+    dataset = Dataset(reader_of(folder), step=lambda *_: 1 / 0)
+    for epoch in range(2):
+        with pytest.raises(ZeroDivisionError):
+            next(iter(dataset))
+        other = Dataset(reader_of(folder))
+        other.load_state_dict(dataset.state_dict())
+        assert (other.epoch, dataset.epoch) == (epoch, epoch + 1)
 
 
 @pytest.mark.parametrize("persistent", [False, True])

@@ -565,8 +565,12 @@ def test_samples_that_were_dropped_are_missing_from_the_proof(root):
     readers = shards_of(root, NAMES[:10], 2, last_batch="drop")
     for reader in readers:
         list(reader.next_epoch(2))
-    with pytest.raises(StateError, match="In epoch 0 8 samples were given"):
+    with pytest.raises(StateError, match=r"In epoch 0 8 samples were given .* last_batch='drop' leave the rest"):
         checkpoint.verify_epoch([reader.get_state() for reader in readers])
+    none = shards_of(root, NAMES[:2], 3, last_batch="drop")
+    assert [list(reader.next_epoch(2)) for reader in none] == [[]] * 3
+    with pytest.raises(StateError, match=r"In epoch 0 0 samples were given .* last_batch='drop' leave the rest"):
+        checkpoint.verify_epoch([reader.get_state() for reader in none])
     padded = shards_of(root, NAMES[:10], 2, last_batch="pad")
     assert [sum(len(jpegs) for jpegs, _ in reader.next_epoch(4)) for reader in padded] == [8, 8]
     assert checkpoint.verify_epoch([reader.get_state() for reader in padded]).samples == 10

@@ -373,6 +373,8 @@ def test_what_does_not_fit_is_refused_by_name():
         "as the image is": {"image": image, "boxes": several},
         "a Batch of 2": {"image": images, "boxes": several[:1]},
         r"of shape \(n, 4\)": {"boxes": boxes[:, :3]},
+        r"No boxes are numpy.zeros\(\(0, 4\)\)": {"boxes": [], "labels": []},
+        r"No points are numpy.zeros\(\(0, 2\)\)": {"points": []},
         "left <= right": {"boxes": boxes[:, ::-1]},
         "finite": {"boxes": boxes * np.nan},
         "0 to 1": {"boxes": boxes, "normalized": True},
@@ -390,6 +392,8 @@ def test_what_does_not_fit_is_refused_by_name():
             together(ndd.flip, **{"image": image, **arguments})
     with pytest.raises(ArgumentError, match="inverse"):
         together(ndd.warp_affine, image=image, boxes=boxes, matrix=[[1, 0, 0], [1, 0, 0]])
+    none = together(ndd.flip, image=image, boxes=np.zeros((0, 4)), points=np.zeros((0, 2)), labels=[])
+    assert [none[name].shape for name in ("boxes", "points", "labels", "kept")] == [(0, 4), (0, 2), (0,), (0,)]
     with pytest.raises(ArgumentError, match="images or videos"):
         together(ndd.flip, image=ndd.as_tensor(np.zeros((4, 4, 4)), layout="DHW"))
     with pytest.warns(ndd.ScaleWarning, match="normalized"):

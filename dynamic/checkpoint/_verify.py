@@ -106,9 +106,10 @@ def verify_epoch(states: Iterable[State], reader: _Reader | None = None) -> Veri
     counts, told = ({}, "") if reader is None else reader._audited(states[0], epoch, (given, digest))
     told = f" It was {told}." if told else ""
     if given != samples:
+        dropped = " Readers with last_batch='drop' leave the rest of an epoch out." if given < samples else ""
         raise StateError(
             f"In epoch {epoch} {given} samples were given by {len(states)} shards, and there are "
-            f"{samples}. Give the states of all shards, each once.{told}"
+            f"{samples}. Give the states of all shards, each once.{dropped}{told}"
         )
     if digest != _tally(first, "expected" if "expected" in first else "whole")[1]:
         wrong = "some of them were given more than once, and others not at all"

@@ -96,7 +96,7 @@ class Loader(Resumable):
 
     def __iter__(self) -> Iterator[dict[str, jax.Array]]:
         """The batches of the next epoch, or the rest of the one whose state was loaded."""
-        self._states, self._begun = self._next(), False
+        self._states, self._begun = self._next(), True
         ahead = Ahead(functools.partial(_made, self._epochs.rest(self._states), self._arrays), self._depth)
         try:
             ahead.start()

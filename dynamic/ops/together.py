@@ -258,7 +258,8 @@ class _Moving:
         data, columns = self._columns("boxes", given, "(n, 4)")
         for i, own in enumerate(columns):
             if own.ndim != 2 or own.shape[1] != 4:
-                raise self._error(i, "boxes", "of shape (n, 4)", f"shape {own.shape}")
+                hint = "" if own.size else "No boxes are numpy.zeros((0, 4))."
+                raise self._error(i, "boxes", "of shape (n, 4)", f"shape {own.shape}", hint)
         counts = list(map(len, columns))
         boxes = layouts.read(_joined(columns, (0, 4)), layout)
         self._check_boxes(boxes, counts, layout)
@@ -303,7 +304,8 @@ class _Moving:
         data, columns = self._columns("points", given, "(n, 2)")
         for i, own in enumerate(columns):
             if own.ndim < 2 or own.shape[-1] != 2:
-                raise self._error(i, "points", "of shape (n, 2), or (n, k, 2)", f"shape {own.shape}")
+                hint = "" if own.size else "No points are numpy.zeros((0, 2))."
+                raise self._error(i, "points", "of shape (n, 2), or (n, k, 2)", f"shape {own.shape}", hint)
         if kept is not None and data.ndim > 2:
             columns = [own[rows] for own, rows in zip(columns, self._fitting("points", columns, kept), strict=True)]
         shapes = [own.shape for own in columns]

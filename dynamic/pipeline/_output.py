@@ -393,33 +393,50 @@ def stepped(
     if step is not None:
         with keyed_only():
             result = step(*outputs)
+        if result is None:
+            hint = "Does it end without a return?"
+            raise ArgumentError(operator, "step", "a function that returns its outputs", "one that returned None", hint)
         if isinstance(result, Mapping):
-            output_map, result = names(operator, list(result)), tuple(result.values())
+            output_map, result = tuple(result), tuple(result.values())
+            if not output_map or not all(isinstance(name, str) for name in output_map):
+                expected = "a function whose dict has the names of outputs as keys"
+                raise ArgumentError(operator, "step", expected, f"the keys {list(output_map)}")
         found = result if isinstance(result, (tuple, list)) else (result,)
-        count = next((len(each) for each in found if isinstance(each, Batch)), len(outputs[0]))
-        told: Sequence[str | int] = output_map if len(output_map) == len(found) else range(len(found))
-        outputs = [_of_step(operator, name, each, count, as_list) for name, each in zip(told, found, strict=True)]
+        given = len(outputs[0])
+        count = next((len(each) for each in found if isinstance(each, Batch)), given)
+        is_named = len(output_map) == len(found)
+        told: Sequence[str | int] = output_map if is_named else range(len(found))
+        outputs = [
+            _of_step(operator, name, each, count, given, as_list) for name, each in zip(told, found, strict=True)
+        ]
+        if not is_named:
+            expected = f"a function that returns one output for each of the names {', '.join(map(repr, output_map))}"
+            got = f"one that returned {len(found)} output{'s' * (len(found) != 1)}"
+            hint = 'Return a dict with a name for each, or pass output_map=["...", ...].'
+            raise ArgumentError(operator, "step", expected, got, hint)
     varying.check(operator, output_map)
     return named(operator, output_map, outputs, varying, as_list)
 
 
-def _of_step(operator: str, name: str | int, value: Any, count: int, as_list: str) -> Batch:
-    """An output of a function of the user as a Batch of so many samples."""
+def _of_step(operator: str, name: str | int, value: Any, count: int, given: int, as_list: str) -> Batch:
+    """An output of a function of the user as a Batch of so many samples; or of as many as it was given, for `named`."""
     if isinstance(value, Batch):
         return value
-    is_array, shape = isinstance(value, numpy.ndarray), getattr(value, "shape", None)
-    if is_array and value.ndim and len(value) == count:
+    is_array, is_list = isinstance(value, numpy.ndarray), isinstance(value, (list, tuple))
+    one = value[0] if is_list and value else value
+    is_text = value.dtype.kind in "SUT" if is_array else isinstance(one, (str, bytes))
+    if is_array and value.ndim and len(value) in (count, given) and not is_text:
         return as_batch(value)
-    hint = "as_batch makes one."
-    if is_array or isinstance(shape, tuple):
-        got = f"{type(value).__name__} of shape {tuple(value.shape)} and dtype {value.dtype}"
-        hint = f"So does an array with one entry for each of the {count} samples." if is_array else hint
-    elif isinstance(value, (list, tuple)):
-        got = f"{type(value).__name__} of {len(value)} {type(value[0]).__name__ if value else 'entries'}"
-        if value and isinstance(value[0], (str, bytes)):
-            hint = "Text is no output: return jpegs.origin.ids, and look up names by reader.explain(id).name."
-            raise ArgumentError(operator, "step", f"a function whose output {name!r} is a Batch", got, hint)
-        hint = f"{hint} {as_list.format(repr(name))}" if as_list else hint
+    shape = getattr(value, "shape", None)
+    hint = f"A NumPy array with one entry for each of the {count} samples will do."
+    if isinstance(shape, tuple):
+        got = f"{type(value).__name__} of shape {tuple(shape)} and dtype {value.dtype}"
+        hint = "as_batch makes one." if shape and not is_array else hint
+    elif is_list:
+        got = f"{type(value).__name__} of {len(value)} {type(one).__name__ if value else 'entries'}"
+        hint = f"as_batch makes one. {as_list.format(repr(name))}".rstrip()
     else:
         got = shown(value)
+    if is_text:
+        hint = "Text is no output: return jpegs.origin.ids, and look up names by reader.explain(id).name."
     raise ArgumentError(operator, "step", f"a function whose output {name!r} is a Batch", got, hint)

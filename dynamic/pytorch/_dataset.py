@@ -276,7 +276,7 @@ class Batches:
         if not worker.total:
             place = Place(self._next())
             shared.put(place.states)
-            self._now, self._loaded = None, False
+            self._now, self._loaded = place, False
         elif loaded is None:
             place = self._now = Place(shared.begin(worker, self._next), worker.number, worker.total)
         else:
@@ -297,6 +297,8 @@ class Batches:
 
     def _epoch(self, rest: Iterator[Item], worker: Worker) -> Iterator[Outputs]:
         stride, shared = max(worker.total, 1), self._shared
+        if not worker.total:
+            shared.begun = True
         for item in rest:
             if item.outputs is None:
                 self._end(item, worker)
@@ -311,8 +313,6 @@ class Batches:
             batch = Outputs(alone(tensors, shapes) if worker.total else tensors)
             batch.state, batch.ends = state_of(Place(states)), following is not None
             self._now = Place(states, stride - 1, worker.total)
-            if not worker.total:
-                shared.begun = True
             if following is not None:
                 shared.follow(following)
             yield batch

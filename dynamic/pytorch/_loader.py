@@ -67,6 +67,7 @@ class Loading:
     """
 
     dataset: Batches
+    num_workers: int
     pin_memory: bool
 
     def __init__(
@@ -127,9 +128,14 @@ class Loading:
     def _batches(self) -> Iterator[Outputs]:
         """The same. Nothing begins before the first is asked for: until then Lightning tells the epoch."""
         self._taken = state_of(Place(self.dataset._next()))
-        for batch in super().__iter__():  # type: ignore[misc] # of torch's class
-            self._taken = batch.state
-            yield batch
+        try:
+            for batch in super().__iter__():  # type: ignore[misc] # of torch's class
+                self._taken = batch.state
+                yield batch
+        except Exception as error:
+            if self.num_workers:  # the traceback in the worker is in the message
+                error.__traceback__ = None  # torch's frames refer to it, and would keep workers until a collection
+            raise
         self._taken = state_of(Place(self.dataset._next()))
 
     def set_epoch(self, epoch: int) -> None:
