@@ -853,12 +853,9 @@ def test_outputs_of_unequal_numbers_of_samples_are_refused(folder, left, where):
             ArgumentError, match=rf"{numbers[0]} of 'x', {numbers[1]} of 'y'\. Leave the same samples out"
         ):
             next(iter(Dataset(reader_of(folder), step=made, batch_size=3)))
+    alone = Dataset(reader_of(folder), step=lambda x, _: {"x": x[:left], "id": x.origin.ids}, batch_size=3)
     with pytest.raises(ArgumentError, match=rf"{left} of 'x', 3 of 'id'\. Leave the same samples out"):
-        next(
-            iter(
-                Dataset(reader_of(folder), step=lambda data, _: {"x": data[:left], "id": data.origin.ids}, batch_size=3)
-            )
-        )
+        next(iter(alone))
     fewer = Dataset(reader_of(folder), step=lambda *outputs: tuple(output[:left] for output in outputs), batch_size=3)
     assert [len(value) for value in next(iter(fewer)).values()] == [left, left]
 
