@@ -298,7 +298,7 @@ def test_an_extension_that_no_sample_has_is_refused(tmp_path, ext, place, advice
         arguments["index_paths"] = [index_of(path, path.with_suffix(".idx"), version) for path in paths]
     expected = [b"" if advice else b"0"]
     if advice:
-        told = rf"'ext\[{place}\]' must be an extension of the archives: 'cls', 'jpg', 'seg.png'; got .*{advice}"
+        told = rf"'ext\[{place}\]' must be an extension in .*: 'cls', 'jpg', 'seg.png'; got .*{advice}"
         for given in ({}, {"missing_component_behavior": None}):
             with pytest.raises(ArgumentError, match=told):
                 Webdataset(**arguments, **given)
@@ -308,7 +308,7 @@ def test_an_extension_that_no_sample_has_is_refused(tmp_path, ext, place, advice
 
 def test_few_of_many_extensions_are_named(tmp_path):
     path = packed(tmp_path / "a.tar", [("0.jpg", b"0"), *((f"0.{i:03}\n", b"") for i in range(100))])
-    with pytest.raises(ArgumentError, match=r"archives: '000\\n', .*'011\\n', \.\.\.; got str 'cls'"):
+    with pytest.raises(ArgumentError, match=r"a\.tar: '000\\n', .*'011\\n', \.\.\.; got str 'cls'"):
         Webdataset(paths=path, ext="cls")
 
 

@@ -76,6 +76,7 @@ def following(pipe, count):
             found.append([[sample.tolist() for sample in output.samples] for output in pipe.run()])
         except StopIteration:
             found.append("end")
+            pipe.reset()
     return found
 
 

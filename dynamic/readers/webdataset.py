@@ -345,7 +345,7 @@ def _listed(archives: Sequence[str], indices: Sequence[str], rule: Rule, store: 
             "none in " + ", ".join(map(displayed, archives[:3])),
         )
     if not rule.missing:
-        _check_outputs(parts, rule)
+        _check_outputs(archives, parts, rule)
     keys, lengths = b"".join(part.keys for part in parts), numpy.concatenate([part.lengths for part in parts])
     distinct = len(set(titles)) == len(titles) and all_differ(
         Text(numpy.frombuffer(keys, numpy.uint8)), lengths, counts
@@ -364,7 +364,7 @@ def _listed(archives: Sequence[str], indices: Sequence[str], rule: Rule, store: 
     )
 
 
-def _check_outputs(parts: Sequence[Found], rule: Rule) -> None:
+def _check_outputs(archives: Sequence[str], parts: Sequence[Found], rule: Rule) -> None:
     """Refuse outputs for which no sample has a file: their extensions are mistyped."""
     for k, some in enumerate(rule.extensions):
         if any((part.offsets[:, k] >= 0).any() for part in parts):
@@ -374,7 +374,8 @@ def _check_outputs(parts: Sequence[Found], rule: Rule) -> None:
         hint = "Pass case_sensitive_extensions=False." if alike else ""
         hint = hint or "Pass missing_component_behavior='empty' for components without elements."
         names = ", ".join(f"'{displayed(extension)}'" for extension in there[:_SHOWN])
-        expected = f"an extension of the archives: {names}" + ", ..." * (len(there) > _SHOWN)
+        told = ", ".join(map(displayed, archives[:3])) + ", ..." * (len(archives) > 3)
+        expected = f"an extension in {told}: {names}" + ", ..." * (len(there) > _SHOWN)
         raise ArgumentError(Webdataset._operator, f"ext[{k}]", expected, shown(";".join(some)), hint)
 
 
