@@ -52,7 +52,6 @@ Floats: TypeAlias = NDArray[numpy.float32]
 _FLOAT32 = numpy.dtype(numpy.float32)
 _ROWS = 1 << 18  # values of the frames that are transformed at once
 _RESOLUTION = 32  # weights of a sinc for each step between two values
-_FEW = 8  # rows, which NumPy transposes as fast
 _LANES = 8  # sums that a weighted sum is made of, as `_core/sound.c` has them
 _OUTPUTS = 1 << 12  # resampled values that are made at once
 
